@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqproto.headers.table import RequestKind, codes_of
 from rmqproto.wire.signing import ACCESS_KEY
-from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.doors.grpc.codes import Code, refuse_if
 from rmqserver.limits import OVERLOAD
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.gate import Gate, GatePlace
@@ -54,9 +54,8 @@ class CallGates:
         if code in _PUTS:
             go_on = partial(self._put, go_on)
         most = self._config.max_requests_in_flight_per_connection
-        if 0 < most < call.link.waiting_count():
-            why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
-            raise CallRefused(Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
+        why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
+        refuse_if(0 < most < call.link.waiting_count(), Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
         gates = self._gates_at(PLACES)
         if gates:
             self._ask(gates, call, Request(code, 0, _named(request)), go_on)

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import logging
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError
+from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.sending.pending import Outcome
+
+
+log = logging.getLogger(__name__)
 
 
 class Code(IntEnum):
@@ -99,6 +105,19 @@ def refuse_if(is_wrong: object, code: Code, text: str) -> None:
 
 def refusal_of(refused: Refused) -> CallRefused:
     return CallRefused(_OF_RESPONSES.get(refused.code, Code.INTERNAL_SERVER_ERROR), refused.remark or "")
+
+
+def refusal_for(error: Exception, call: str, peer: str) -> CallRefused:
+    """How a call is refused that has raised this. A mistake of our own is logged."""
+    refused = as_refused(error)
+    if isinstance(error, CallRefused):
+        return error
+    if refused is not None:
+        return refusal_of(refused)
+    if isinstance(error, ProtocolError):
+        return CallRefused(Code.INTERNAL_SERVER_ERROR, str(error))
+    log.error("event=call-failed call=%s peer=%s", call, peer, exc_info=error)
+    return CallRefused(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
 def status_of(outcome: Outcome) -> Any:

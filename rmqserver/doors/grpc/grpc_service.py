@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.errors import ProtocolError
-from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.call_gates import CallGates, GatesAt
-from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, refusal_of
+from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, refusal_for, refuse_if
 from rmqserver.doors.grpc.link import CallKind, GrpcCall, Link
-from rmqserver.doors.grpc.lite_calls import LiteTopicCalls
 from rmqserver.doors.grpc.messages import SERVICE
 from rmqserver.doors.grpc.plain_calls import PlainCalls
 from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers
@@ -51,7 +48,6 @@ class GrpcService:
         self._settling = settling = SettleCalls(broker)
         self._plain = PlainCalls(broker, settling, self._guard)
         receiving = ReceiveCalls(broker, self.clients, settling)
-        lite = LiteTopicCalls(broker.pop.lite.subscriptions, self.clients)
         kinds = (
             CallKind("QueryRoute", R.GET_ROUTEINFO_BY_TOPIC, routes.query),
             CallKind("SendMessage", R.SEND_MESSAGE_V2, sending.send),
@@ -62,7 +58,7 @@ class GrpcService:
             CallKind("AckMessage", R.ACK_MESSAGE, settling.ack),
             CallKind("ChangeInvisibleDuration", R.CHANGE_MESSAGE_INVISIBLETIME, settling.change),
             CallKind("ForwardMessageToDeadLetterQueue", R.CONSUMER_SEND_MSG_BACK, settling.forward),
-            CallKind("SyncLiteSubscription", R.LITE_SUBSCRIPTION_CTL, lite.sync),
+            CallKind("SyncLiteSubscription", R.LITE_SUBSCRIPTION_CTL, receiving.subscribe_lite),
             CallKind("Heartbeat", R.HEART_BEAT, self.clients.heartbeat),
             CallKind("NotifyClientTermination", R.UNREGISTER_CLIENT, self.clients.farewell),
             CallKind("Telemetry", None, self.clients.telemetry, self.clients.refuse, is_stream=True),
@@ -102,8 +98,7 @@ class GrpcService:
     def take(self, call: GrpcCall, message: Any) -> None:
         kind = call.kind
         try:
-            if not call.client_id.strip():
-                raise CallRefused(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
+            refuse_if(not call.client_id.strip(), Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
             if self._guard is not None:
                 self._guard.check(call, kind.name, message)
         except CallRefused as refusal:
@@ -115,17 +110,8 @@ class GrpcService:
         self._gates.let_pass(call, message, partial(kind.take, call, message))
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
+        refusal = refusal_for(error, call.kind.name, call.address)
         error.__traceback__ = error.__context__ = None
-        refused = as_refused(error)
-        if isinstance(error, CallRefused):
-            refusal = error
-        elif refused is not None:
-            refusal = refusal_of(refused)
-        elif isinstance(error, ProtocolError):
-            refusal = CallRefused(Code.INTERNAL_SERVER_ERROR, str(error))
-        else:
-            log.error("event=call-failed call=%s peer=%s", call.kind.name, call.address, exc_info=error)
-            refusal = CallRefused(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
         call.kind.refuse(call, refusal)
 
     def _client_gone(self, client: GrpcPeer) -> None:

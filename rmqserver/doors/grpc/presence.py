@@ -34,7 +34,7 @@ from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
 from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, check_group, check_topic
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus, refuse_if
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
 from rmqserver.doors.grpc.security import PRODUCER
 from rmqserver.doors.grpc.send_calls import transaction_id
@@ -302,8 +302,7 @@ class GrpcPeers:
 
     def _check_known(self, group: str) -> None:
         """It is made, if that is allowed."""
-        if self._groups.find(group) is None:
-            raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
+        refuse_if(self._groups.find(group) is None, Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
 
     def _merged(self, settings: Any) -> Any:
         """The settings that hold: the client's, with what the broker decides."""

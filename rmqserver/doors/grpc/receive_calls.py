@@ -1,4 +1,5 @@
-"""Receives: a pop that waits, of a topic or of a client's lite topics (``ReceiveMessageActivity``, 5.5.0)."""
+"""Receives: a pop that waits, of a topic or of a client's lite topics, and which of these it subscribes to
+(``ReceiveMessageActivity``, ``LiteSubscriptionService``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -9,24 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rmqproto.bodies.lite import LiteSubscriptionChange, OffsetOption
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import EVERYTHING, TAG, TagFilter, parse_tags
 from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import PopHeader
 from rmqproto.message import properties as props
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID, light_queue_offset_untrusted
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
-from rmqproto.names import DLQ_PREFIX
+from rmqproto.names import DLQ_PREFIX, lite_queue_name
 from rmqproto.perm import PERM_READ
-from rmqproto.pop import Handle, Source
+from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source
 from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
-from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_filter, check_invisible_ms, checked_names, ms_of
+from rmqserver.doors.grpc.call_checks import (
+    INVISIBLE_MIN_MS,
+    check_filter,
+    check_invisible_ms,
+    check_lite_topic,
+    checked_names,
+    ms_of,
+)
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status
 from rmqserver.doors.grpc.link import framed
-from rmqserver.doors.grpc.lite_calls import lite_receipts
-from rmqserver.doors.grpc.messages import CLASSES
+from rmqserver.doors.grpc.messages import CLASSES, ZERO_BASED_ENUMS
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
 from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, put_message, set_ms
 
@@ -48,6 +57,8 @@ KNOWS_POLLING_TIME = b"5.0.3"
 REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
+_ACTIONS = ZERO_BASED_ENUMS["LiteSubscriptionAction"].split()
+_OFFSET_TYPES = {"policy": "POLICY", "offset": "OFFSET", "tail_n": "TAIL_N", "timestamp": "TIMESTAMP"}
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
 
 Found = list[tuple[StoredMessage, Receipt]]
@@ -60,6 +71,7 @@ class ReceiveCalls:
         self._groups = broker.groups
         self._pops = broker.pops
         self._lite_pops = broker.lite_pops
+        self._lite_subscriptions = broker.pop.lite.subscriptions
         self._broker_name = broker.config.broker_name
         self._clock_ms = broker.clock_ms
         self._clients = clients
@@ -90,6 +102,23 @@ class ReceiveCalls:
             order=known is not None and known.consume_message_orderly, attempt_id=attempt_id,
         )  # fmt: skip
         self._pops.pop(header, call, partial(self._popped, call, request, header), call.guarded)
+
+    def subscribe_lite(self, call: GrpcCall, request: Any) -> None:
+        topic, group = checked_names(request.topic, request.group)
+        for name in request.lite_topic_set:
+            check_lite_topic(name)
+        bound = self._lite_subscriptions.attribute(group, BIND_TOPIC)
+        text = f"lite group {group} is expected to bind topic {bound or 'null'}, but actual is {topic}"
+        refuse_if(bound != topic, Code.ILLEGAL_TOPIC, text)
+        client = self._clients.known(call)
+        action = _ACTIONS[request.action] if 0 <= request.action < len(_ACTIONS) else ""
+        change = LiteSubscriptionChange(
+            action=action, client_id=client.client_id, group=group, lite_topic_set=list(request.lite_topic_set),
+            offset_option=_option_of(request.offset_option) if request.HasField("offset_option") else None,
+            topic=topic, version=request.version,
+        )  # fmt: skip
+        self._lite_subscriptions.change(change, client.client_id, group, topic, client)
+        call.answer(CLASSES["SyncLiteSubscriptionResponse"](status=OK))
 
     def _poll_ms(self, call: GrpcCall, request: Any) -> int:
         """How long to wait for a message."""
@@ -138,7 +167,7 @@ class ReceiveCalls:
     def _lite_popped(
         self, call: GrpcCall, request: Any, header: PopLiteHeader, code: ResponseCode, popped: LitePopped
     ) -> None:
-        self._deliver(call, request, code, lite_receipts(header, popped, self._broker_name))
+        self._deliver(call, request, code, _lite_receipts(header, popped, self._broker_name))
 
     def _deliver(
         self, call: GrpcCall, request: Any, code: ResponseCode, found: Found, tags: TagFilter = EVERYTHING
@@ -226,3 +255,27 @@ class ReceiveCalls:
             popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
             self._broker_name, queue_id, offset,
         )  # fmt: skip
+
+
+def _lite_receipts(header: PopLiteHeader, popped: LitePopped, broker_name: str) -> Found:
+    """The popped messages with their receipts. Each has the queue offset of its light queue, and is counted by the
+    broker, not in its record."""
+    found = []
+    records = decode_records_untrusted(b"".join(popped.records))
+    for record, count in zip(records, popped.counts, strict=True):
+        try:
+            lite_topic = record.properties.get(props.LITE_TOPIC, "")
+            offset = light_queue_offset_untrusted(record.properties, lite_queue_name(header.topic, lite_topic))
+        except ProtocolError:
+            continue
+        handle = Handle(
+            0, popped.now_ms, header.invisible_time, ORDER_REVIVE_QUEUE_ID, NORMAL, broker_name, LIGHT_QUEUE_ID, offset
+        )
+        seen = msgspec.structs.replace(record, reconsume_times=count, queue_offset=offset)
+        found.append((seen, Receipt(header.consumer_group, header.topic, handle, record.log_offset, lite_topic)))
+    return found
+
+
+def _option_of(option: Any) -> OffsetOption | None:
+    which = option.WhichOneof("offset_type")
+    return None if which is None else OffsetOption(type=_OFFSET_TYPES[which], value=getattr(option, which))

@@ -17,7 +17,7 @@ from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.topic_message_type import MESSAGE_TYPE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_topic, checked_names
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code
+from rmqserver.doors.grpc.codes import OK, Code, refuse_if
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.to_master import may_pass_on
 
@@ -78,8 +78,7 @@ class RouteCalls:
 
     def _answer_assign(self, call: GrpcCall, request: Any, found: list[_Queues]) -> None:
         readable = [each for each in found if each.perm & PERM_READ and each.read_nums]
-        if not readable:
-            raise CallRefused(Code.FORBIDDEN, "no readable queue")
+        refuse_if(not readable, Code.FORBIDDEN, "no readable queue")
         group = self._groups.get(request.group.name)
         is_ordered = group is not None and group.consume_message_orderly
         answer = CLASSES["QueryAssignmentResponse"](status=OK)
@@ -100,10 +99,9 @@ class RouteCalls:
 
         def go_on(route: TopicRoute | None) -> None:
             found = self._queues(self._topics.get(topic), route, takes_several)
-            if not found:
-                text = f"CODE: 17  DESC: No topic route info in name server for the topic: {topic}"
-                faq = "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
-                raise CallRefused(Code.TOPIC_NOT_FOUND, f"{text}\n{faq}")
+            text = f"CODE: 17  DESC: No topic route info in name server for the topic: {topic}"
+            faq = "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+            refuse_if(not found, Code.TOPIC_NOT_FOUND, f"{text}\n{faq}")
             then(call, request, found)
 
         self._ask_route(topic, lambda route: call.guarded(partial(go_on, route)))
@@ -174,8 +172,6 @@ def _types_of(config: TopicConfig) -> tuple[str, ...]:
 
 def _permission(queues: _Queues, queue_id: int) -> int | None:
     """None if the queue can neither be read nor written."""
-    reads = bool(queues.perm & PERM_READ) and queue_id < queues.read_nums
-    writes = bool(queues.perm & PERM_WRITE) and queue_id < queues.write_nums
-    if reads and writes:
-        return value("Permission", "READ_WRITE")
-    return value("Permission", "READ") if reads else value("Permission", "WRITE") if writes else None
+    words = (("READ", PERM_READ, queues.read_nums), ("WRITE", PERM_WRITE, queues.write_nums))
+    can = "_".join(word for word, perm, count in words if queues.perm & perm and queue_id < count)
+    return value("Permission", can) if can else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.access.resources import Action, Resource, ResourceType, group_resource
 from rmqproto.access.users import User, barred, judge
-from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.doors.grpc.codes import CallRefused, Code, refuse_if
 from rmqserver.doors.grpc.messages import value
 
 if TYPE_CHECKING:
@@ -51,34 +51,30 @@ class Guard:
             acl, source = self._table.acl_of(user.name), real_address.rpartition(":")[0]
             for resource, actions in needs:
                 refusal = judge(user, acl, resource, actions, source).refusal
-                if refusal:
-                    raise CallRefused(Code.UNAUTHORIZED, refusal)
+                _refuse_if(refusal, refusal)
         return user.name
 
     def _user(self, metadata: Metadata) -> User:
         text = metadata.get(b"authorization", b"").decode("latin-1")
         scheme, _, rest = text.partition(" ")
-        if scheme and not rest:
-            raise _refused("authentication header is incorrect.")
+        _refuse_if(scheme and not rest, "authentication header is incorrect.")
         said = dict(part.strip().partition("=")[::2] for part in rest.split(","))
         name = said.get(_CREDENTIAL, "").partition("/")[0]
-        if not name:
-            raise _refused("username cannot be null.")
-        when = metadata.get(b"x-mq-date-time")
-        if when is None:
-            raise _refused("datetime is null.")
+        _refuse_if(not name, "username cannot be null.")
+        when = metadata.get(b"x-mq-date-time", b"")
+        _refuse_if(not when, "datetime is null.")
         user = self._table.user(name)
         refusal = barred(name, user)
         if user is None or refusal:
-            raise _refused(refusal)
-        expected = hmac.new(user.password.encode(), when, "sha1").hexdigest()
-        if not hmac.compare_digest(expected.encode(), said.get(_SIGNATURE, "").lower().encode("latin-1", "replace")):
-            raise _refused("check signature failed.")
+            raise CallRefused(Code.UNAUTHORIZED, refusal)
+        expected = hmac.new(user.password.encode(), when, "sha1").hexdigest().encode()
+        signature = said.get(_SIGNATURE, "").lower().encode("latin-1", "replace")
+        _refuse_if(not hmac.compare_digest(expected, signature), "check signature failed.")
         return user
 
 
-def _refused(text: str) -> CallRefused:
-    return CallRefused(Code.UNAUTHORIZED, text)
+def _refuse_if(is_wrong: object, text: str) -> None:
+    refuse_if(is_wrong, Code.UNAUTHORIZED, text)
 
 
 def _needs(name: str, request: Any) -> Iterator[Need]:

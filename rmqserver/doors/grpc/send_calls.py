@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import RecallHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
-from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.call_checks import check_topic, check_type
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, refuse_if, status, status_of
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_for, refuse_if, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.route_calls import expected_type
 from rmqserver.doors.grpc.stored import SentMessage, checked_message
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.sending.put import SendOutcome
     from rmqserver.broker.sending.send import OnSent
     from rmqserver.doors.grpc.link import GrpcCall
-
-log = logging.getLogger(__name__)
 
 ANY_QUEUE = -1
 _COMMIT, _ROLLBACK = value("TransactionResolution", "COMMIT"), value("TransactionResolution", "ROLLBACK")
@@ -161,11 +156,7 @@ class SentTogether:
             try:
                 self._sending.put(self._call, asked, self._config, partial(self._on_sent, at))
             except Exception as error:  # one that cannot be stored must not cost those beside it their answers
-                refused = as_refused(error)
-                if refused is None:
-                    log.error("event=send-failed peer=%s", self._call.address, exc_info=error)
-                    refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-                self._done(at, refusal_of(refused).status)
+                self._done(at, refusal_for(error, "SendMessage", self._call.address).status)
 
     def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
         message_id, queue_offset = self._asked[at].id, sent.appended.queue_offset

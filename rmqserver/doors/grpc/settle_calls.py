@@ -15,7 +15,7 @@ from rmqproto.headers.sending import SendBackHeader
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.doors.grpc.call_checks import check_invisible_ms, checked_names, ms_of
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status, status_of
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.receipts import Receipt, Renewals, parse_receipt_untrusted
 from rmqserver.operation import Refused
@@ -64,23 +64,22 @@ class SettleCalls:
         """The receipt that counts for what a client says of a message. Raises CallRefused if it is none of this broker
         (another's may name the place of a message here), or if its time is over."""
         receipt = parse_receipt_untrusted(group, topic, said.receipt_handle, said.lite_topic)
-        if receipt.handle.broker_name != self._broker_name:
-            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is of another broker")
+        is_ours = receipt.handle.broker_name == self._broker_name
+        refuse_if(not is_ours, Code.INVALID_RECEIPT_HANDLE, "receipt handle is of another broker")
         return self._usable(receipt)
 
     def _usable(self, receipt: Receipt) -> Receipt:
         """The receipt that counts. Raises CallRefused if its time is over."""
         receipt = self.renewals.current(receipt)
-        if receipt.ends_ms < self._clock_ms():
-            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
+        is_over = receipt.ends_ms < self._clock_ms()
+        refuse_if(is_over, Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
         return receipt
 
     # --- acknowledge -------------------------------------------------------------------------------------------------
 
     def ack(self, call: GrpcCall, request: Any) -> None:
         topic, group = checked_names(request.topic, request.group)
-        if not request.entries:
-            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
+        refuse_if(not request.entries, Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
         answer = _ACKED(status=OK)
         codes = set()
         for entry in request.entries:
@@ -114,13 +113,8 @@ class SettleCalls:
         return True
 
     def _ack(self, peer: Peer, receipt: Receipt) -> None:
-        handle = receipt.handle
-        header = AckHeader(
-            consumer_group=receipt.group, topic=receipt.real_topic, queue_id=handle.queue_id, extra_info=str(handle),
-            offset=handle.queue_offset, lite_topic=receipt.lite_topic or None,
-        )  # fmt: skip
         try:
-            self._acks.ack(header, peer, handle)
+            self._acks.ack(AckHeader(**_place_of(receipt)), peer, receipt.handle)
         except Refused:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal") from None
         self.renewals.settled(receipt)
@@ -152,11 +146,7 @@ class SettleCalls:
     def _change(self, receipt: Receipt, invisible_ms: int, peer: Peer, *, suspend: bool = False) -> Receipt:
         """Makes the message invisible for so long from now on; the receipt that counts then. Raises Refused."""
         handle = receipt.handle
-        header = ChangeInvisibleTimeHeader(
-            consumer_group=receipt.group, topic=receipt.real_topic, queue_id=handle.queue_id, extra_info=str(handle),
-            offset=handle.queue_offset, invisible_time=invisible_ms, lite_topic=receipt.lite_topic or None,
-            suspend=suspend or None,
-        )  # fmt: skip
+        header = ChangeInvisibleTimeHeader(**_place_of(receipt), invisible_time=invisible_ms, suspend=suspend or None)
         changed = self._acks.change(header, peer)
         after = handle._replace(
             start_offset=handle.start_offset if handle.is_ordered else handle.queue_offset,
@@ -169,8 +159,7 @@ class SettleCalls:
     def forward(self, call: GrpcCall, request: Any) -> None:
         topic, group = checked_names(request.topic, request.group)
         receipt = self._said(group, topic, request)
-        if receipt.log_offset is None:
-            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "commit log offset is empty")
+        refuse_if(receipt.log_offset is None, Code.INTERNAL_SERVER_ERROR, "commit log offset is empty")
 
         def on_done(outcome: Outcome) -> None:
             told = status(Code.OK, "0") if outcome.code == ResponseCode.SUCCESS else status_of(outcome)
@@ -200,8 +189,8 @@ class SettleCalls:
                 when_stored(STORED)
                 return
             try:
-                if returned.message.topic != receipt.real_topic:
-                    raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid")
+                is_other = returned.message.topic != receipt.real_topic
+                refuse_if(is_other, Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid")
                 self._send_backs.put(header, returned, 0, call, when_stored)
             except Exception:
                 self._burials.forget(receipt)
@@ -245,6 +234,15 @@ class Burials:
     def forget(self, receipt: Receipt) -> None:
         """It could not begin; whoever began it is told by other means."""
         del self._waiting[receipt.message]
+
+
+def _place_of(receipt: Receipt) -> dict[str, Any]:
+    """Fields of a header that tell which message it is of."""
+    handle = receipt.handle
+    return {
+        "consumer_group": receipt.group, "topic": receipt.real_topic, "queue_id": handle.queue_id,
+        "extra_info": str(handle), "offset": handle.queue_offset, "lite_topic": receipt.lite_topic or None,
+    }  # fmt: skip
 
 
 def _settled(settle: GoOn) -> None:

@@ -30,6 +30,11 @@ _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
 _DELAYS = {props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.DELAY}
 """Dead letters have the last one, too."""
+_TEXTS = {
+    "tag": props.TAGS, "message_group": props.SHARDING_KEY, "lite_topic": props.LITE_TOPIC,
+    "trace_context": props.TRACE_CONTEXT,
+}  # fmt: skip
+"""Fields that are properties as they are."""
 
 
 def type_of(properties: dict[str, str]) -> Type:
@@ -62,8 +67,9 @@ def checked_message(message: Any, now_ms: int, peer_address: str) -> SentMessage
     check_message(system, body, properties, now_ms)
     properties[props.UNIQUE_KEY] = system.message_id
     properties[props.PRODUCER_GROUP] = message.topic.name
-    if system.tag:
-        properties[props.TAGS] = system.tag
+    for field, name in _TEXTS.items():
+        if text := getattr(system, field):
+            properties[name] = text
     if keys := " ".join(system.keys):
         properties[props.KEYS] = keys
     if system.message_type == _TRANSACTION:  # which decides about nothing else
@@ -73,14 +79,8 @@ def checked_message(message: Any, now_ms: int, peer_address: str) -> SentMessage
             properties[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(recovery_s)
     if system.HasField("delivery_timestamp"):
         properties[props.TIMER_DELIVER_MS] = str(ms_of(system.delivery_timestamp))
-    if system.message_group:
-        properties[props.SHARDING_KEY] = system.message_group
     if system.HasField("priority"):
         properties[props.PRIORITY] = str(system.priority)
-    if system.lite_topic:
-        properties[props.LITE_TOPIC] = system.lite_topic
-    if system.HasField("trace_context"):
-        properties[props.TRACE_CONTEXT] = system.trace_context
     properties[props.RECONSUME_TIME] = str(system.delivery_attempt)
     properties[props.BORN_HOST] = system.born_host or peer_address
     if system.HasField("born_timestamp"):
@@ -104,8 +104,9 @@ def put_message(
     message.body = body
     message.topic.name = topic
     system = message.system_properties
-    if (tag := get(props.TAGS)) is not None:
-        system.tag = tag
+    for field, name in _TEXTS.items():
+        if (text := get(name)) is not None:
+            setattr(system, field, text)
     if keys := get(props.KEYS):
         system.keys.extend(props.split_keys(keys))
     system.message_id = get(props.UNIQUE_KEY) or record.message_id
@@ -122,9 +123,14 @@ def put_message(
         system.receipt_handle = handle
     system.queue_id, system.queue_offset = record.queue_id, record.queue_offset
     system.delivery_attempt = min(record.reconsume_times + 1, INT_MAX)
-    if not _PUT_IF_THERE.isdisjoint(properties):
-        _put_what_is_there(system, properties)
-    if topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties and not system.HasField("dead_letter_queue"):
+    if (deliver_ms := _number(get(props.TIMER_DELIVER_MS), 0)) > 0:
+        set_ms(system.delivery_timestamp, deliver_ms)
+    if (priority := _number(get(props.PRIORITY), -1)) >= 0:
+        system.priority = min(priority, INT_MAX)
+    if props.DLQ_ORIGIN_TOPIC in properties or props.DLQ_ORIGIN_MESSAGE_ID in properties:
+        system.dead_letter_queue.topic = get(props.DLQ_ORIGIN_TOPIC, "")
+        system.dead_letter_queue.message_id = get(props.DLQ_ORIGIN_MESSAGE_ID, "")
+    elif topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties:
         system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
         system.dead_letter_queue.message_id = get(props.ORIGIN_MESSAGE_ID, "")
     users = message.user_properties
@@ -132,18 +138,14 @@ def put_message(
         users[name] = properties[name]
 
 
-_PUT_IF_THERE = {
-    props.SHARDING_KEY, props.TIMER_DELIVER_MS, props.TRACE_CONTEXT, props.DLQ_ORIGIN_TOPIC,
-    props.DLQ_ORIGIN_MESSAGE_ID, props.PRIORITY, props.LITE_TOPIC,
-}  # fmt: skip
-"""Properties that most messages do not have."""
-
-
 PLAIN_ROLES: dict[bytes, int] = {
     name.encode(): role
     for names, role in (
         (SYSTEM_PROPERTIES, Role.DROPPED),
-        ((*_PUT_IF_THERE, props.TRANSACTION_ID, props.TRAN_MSG, *_DELAYS), Role.ODD),
+        (_TEXTS.values(), Role.ODD),
+        (_DELAYS, Role.ODD),
+        ((props.PRIORITY, props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID), Role.ODD),
+        ((props.TRANSACTION_ID, props.TRAN_MSG), Role.ODD),
         ((props.TAGS,), Role.TAG),
         ((props.KEYS,), Role.KEYS),
         ((props.UNIQUE_KEY,), Role.UNIQUE_KEY),
@@ -153,22 +155,6 @@ PLAIN_ROLES: dict[bytes, int] = {
     for name in names
 }
 """What ``pack_received`` is told of the properties, so that it does what ``put_message`` does."""
-
-
-def _put_what_is_there(system: Any, properties: dict[str, str]) -> None:
-    if props.SHARDING_KEY in properties:
-        system.message_group = properties[props.SHARDING_KEY]
-    if (deliver_ms := _number(properties.get(props.TIMER_DELIVER_MS), 0)) > 0:
-        set_ms(system.delivery_timestamp, deliver_ms)
-    if props.TRACE_CONTEXT in properties:
-        system.trace_context = properties[props.TRACE_CONTEXT]
-    if props.DLQ_ORIGIN_TOPIC in properties or props.DLQ_ORIGIN_MESSAGE_ID in properties:
-        system.dead_letter_queue.topic = properties.get(props.DLQ_ORIGIN_TOPIC, "")
-        system.dead_letter_queue.message_id = properties.get(props.DLQ_ORIGIN_MESSAGE_ID, "")
-    if (priority := _number(properties.get(props.PRIORITY), -1)) >= 0:
-        system.priority = min(priority, INT_MAX)
-    if props.LITE_TOPIC in properties:
-        system.lite_topic = properties[props.LITE_TOPIC]
 
 
 def _body_of(record: StoredMessage) -> tuple[bytes, int]:
