@@ -60,7 +60,7 @@ def _mapped(error: Exception) -> Exception:
     if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
-        return UsageError("a word of the command line holds bytes that are not UTF-8")
+        return UsageError("a word of the command line, or a variable of the environment, is not UTF-8")
     if isinstance(error, OSError):  # mostly a full disk; errors that the code can foresee are refused where they arise
         return RocketMQError(write_problem(error))
     return DefectError(

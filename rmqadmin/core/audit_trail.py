@@ -1,7 +1,6 @@
 """The log of changes: its entries, and what one change writes into it."""
 
 import errno
-import fcntl
 import os
 import pwd
 import re
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core.changes import FieldChange, FreeTextChange
-from rmqadmin.core.own_files import make_private_dir, state_dir
+from rmqadmin.core.own_files import alone_in, make_private_dir, state_dir
 from rmqadmin.core.results import Result, Row, columns
 from rmqadmin.core.tables.values import machine_text
 from rmqproto.errors import UsageError
@@ -76,9 +75,7 @@ def append(line: AuditLine) -> None:
     """Appends a line. OSError if it cannot be written."""
     path = log_path()
     make_private_dir(path.parent)
-    lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two commands must not rename it at once
+    with alone_in(path.parent):  # two commands must not rename it at once
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             before_bytes, text = os.fstat(file).st_size, msgspec.json.encode(line) + b"\n"
@@ -90,8 +87,6 @@ def append(line: AuditLine) -> None:
             os.close(file)
         if is_full:
             os.replace(path, older_path())
-    finally:
-        os.close(lock)
 
 
 def read_commands_untrusted() -> tuple[list[AuditedCommand], int]:

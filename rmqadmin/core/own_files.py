@@ -3,12 +3,13 @@ whole or not at all."""
 
 import contextlib
 import errno
+import fcntl
 import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rmqproto.errors import UsageError
+from rmqproto.errors import StorageError, UsageError
 
 _NO_HOME = Path("/nonexistent/home")
 
@@ -88,9 +89,18 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
             temporary.unlink()
 
 
-def write_new(path: Path, text: str) -> Path:
+def write_undo_file(path: Path, text: str) -> Path:
     """Writes a file beside those that are there, which another command may have written in the same millisecond, and
-    returns its path: ``path``, or one that ends with a number."""
+    returns its path: ``path``, or one that ends with a number. StorageError; nothing must then be changed."""
+    try:
+        return _write_new(path, text)
+    except OSError as error:
+        where = f"{error.filename or path}: {error.strerror}"
+        hint = "Nothing was changed. XDG_STATE_HOME names another directory for such files."
+        raise StorageError(f"no file to undo it can be written: {where}", hint=hint) from None
+
+
+def _write_new(path: Path, text: str) -> Path:
     make_private_dir(path.parent)
     for at in itertools.count(1):
         found = path if at == 1 else path.with_stem(f"{path.stem}-{at}")
@@ -103,6 +113,18 @@ def write_new(path: Path, text: str) -> Path:
         found.unlink(missing_ok=True)
         raise
     return found
+
+
+@contextlib.contextmanager
+def alone_in(path: Path) -> Iterator[None]:
+    """Of commands that change files of a directory at once, each waits here for the one before. Where the directory is
+    not there, or its disk knows no locks, none waits."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def _sync_directory(path: Path) -> None:

@@ -53,7 +53,11 @@ def test_a_terminal_without_the_letters_shows_the_rest(terminal: Terminal, topic
     assert "????" in str(child.before)
 
 
-def test_bytes_that_are_no_text_are_named(server: Server) -> None:
-    ran = run(server, "topicStatus", "-t", b"\xff\xfe", env={})
+@pytest.mark.parametrize(
+    "words", [("topicStatus", "-t"), ("msg", "cat", "any", "--grep"), ("dlq", "show", "any", "--key")]
+)
+def test_bytes_that_are_no_text_are_named(server: Server, words: tuple[str, ...]) -> None:
+    """As a condition, they were taken for one that no message meets."""
+    ran = run(server, *words, b"\xff\xfe", env={})
     assert ran.returncode == 2
-    assert b"a word of the command line holds bytes that are not UTF-8" in ran.stderr
+    assert b"a word of the command line, or a variable of the environment, is not UTF-8" in ran.stderr

@@ -73,6 +73,8 @@ class ConditionOptions(OptionGroup, frozen=True):
 
     def as_conditions(self) -> dict[str, Any]:
         """The options as fields of ``MessageConditions``. UsageError for an invalid condition."""
+        texts = (self.tag, self.grep, *(self.keys or ()), *(self.properties or ()), *(self.jsonpath or ()))
+        " ".join(text or "" for text in texts).encode()  # what is not UTF-8 is no part of any text: UnicodeEncodeError
         sql92_filter(self.sql92)
         if parse_tags(self.tag.strip() or TAG_SEPARATOR).tags == frozenset():
             raise UsageError(f"--tag {self.tag!r} names no tag", hint=f"--tag '{ALL}' takes all messages")

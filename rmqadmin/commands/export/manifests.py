@@ -226,7 +226,7 @@ def apply(
 
 
 def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bool) -> Applied:
-    """Takes the steps, or shows them in a dry run. OSError if the undo file cannot be written; nothing is changed
+    """Takes the steps, or shows them in a dry run. StorageError if the undo file cannot be written; nothing is changed
     then."""
     steps = [one.step for one in todo]
     if dry_run:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.core.own_files import config_dir, state_dir, write_private
+from rmqadmin.core.own_files import alone_in, config_dir, state_dir, write_private
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -92,15 +92,16 @@ class ContextStore:
 
     def use(self, name: str) -> Context | None:
         """Puts a context into use from now on: by name, PREVIOUS or NO_CONTEXT."""
-        now, before = self._chosen()
-        if name == PREVIOUS:
-            if before is None:
-                raise NotFoundError("no other context was in use before", hint="rmqadmin context use NAME")
-            name = before
-        chosen = self.named(name)
-        if name != (now or NO_CONTEXT):
-            self._write_chosen(name, now)
-        return chosen
+        with alone_in(self.folder):
+            now, before = self._chosen()
+            if name == PREVIOUS:
+                if before is None:
+                    raise NotFoundError("no other context was in use before", hint="rmqadmin context use NAME")
+                name = before
+            chosen = self.named(name)
+            if name != (now or NO_CONTEXT):
+                self._write_chosen(name, now)
+            return chosen
 
     def _chosen(self) -> tuple[str | None, str | None]:
         """The context in use and the one before it; None for no context."""
@@ -136,12 +137,13 @@ class ContextStore:
         value None, comments and the order of lines."""
         import tomlkit
 
-        self.load(name)
-        document = tomlkit.parse(self.read_text(name))
-        document.update({key: value for key, value in values.items() if value is not None})
-        for key in unset & document.keys():
-            document.remove(key)
-        return self._replace(name, tomlkit.dumps(document))
+        with alone_in(self.folder):
+            self.load(name)
+            document = tomlkit.parse(self.read_text(name))
+            document.update({key: value for key, value in values.items() if value is not None})
+            for key in unset & document.keys():
+                document.remove(key)
+            return self._replace(name, tomlkit.dumps(document))
 
     def read_text(self, name: str) -> str:
         """The text for a person to edit, whether valid or not. UsageError if it cannot be read."""
@@ -158,15 +160,16 @@ class ContextStore:
 
     def remove(self, name: str) -> None:
         """Removes a context. If it was in use, no context is in use afterwards."""
-        now, before = self._chosen()
-        try:
-            self.path(name).unlink()
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
-        except OSError as error:
-            raise UsageError(f"{self.path(name)}: {error.strerror}") from None
-        if name in (now, before):
-            self._write_chosen(NO_CONTEXT if name == now else now or NO_CONTEXT, None if name == before else before)
+        with alone_in(self.folder):
+            now, before = self._chosen()
+            try:
+                self.path(name).unlink()
+            except FileNotFoundError:
+                raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
+            except OSError as error:
+                raise UsageError(f"{self.path(name)}: {error.strerror}") from None
+            if name in (now, before):
+                self._write_chosen(NO_CONTEXT if name == now else now or NO_CONTEXT, None if name == before else before)
 
     def _replace(self, name: str, text: str, *, is_new: bool = False) -> Context:
         from rmqadmin.core.contexts.settings_file import parse_settings

@@ -25,10 +25,10 @@ from rmqadmin.core.manifests.manifest import (
     text_of,
 )
 from rmqadmin.core.manifests.plan import brokers_of, plan, what_changes
-from rmqadmin.core.own_files import state_dir, write_new
+from rmqadmin.core.own_files import state_dir, write_undo_file
 from rmqadmin.core.results import Notice
 from rmqadmin.core.topics.topic_changes import loss
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, StorageError
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -82,8 +82,8 @@ def _written_way_back(command: str, steps: Sequence[Step], now_ms: int) -> str |
     commands = _commands_back(steps)
     try:
         path = write_undo(command, steps, now_ms)
-    except OSError as error:
-        commands.append(f"(no undo file could be written: {error})")
+    except StorageError as error:
+        commands.append(f"({error})")
     else:
         commands += [undo_command(path)] if path is not None else []
     return "; ".join(commands) or None
@@ -96,7 +96,7 @@ def _commands_back(steps: Iterable[Step]) -> list[str]:
 def carry_out_undoable(command: str, steps: Sequence[Step], now_ms: int, notice: Notice) -> Carried:
     """Writes the undo file before anything is changed, takes the steps, and tells ``notice`` how to undo them. If not
     one step was done, the first error: the file is removed if certainly nothing was changed, else the error names it.
-    OSError if it cannot be written; nothing is changed then."""
+    StorageError if it cannot be written; nothing is changed then."""
     path = write_undo(command, [step for step in steps if not step.failure], now_ms)
     try:
         taken = take(steps)
@@ -119,8 +119,8 @@ def carry_out_undoable(command: str, steps: Sequence[Step], now_ms: int, notice:
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
-    """Writes a new file that undoes these steps; its path. None if a file can undo none of them. OSError if it cannot
-    be written."""
+    """Writes a new file that undoes these steps; its path. None if a file can undo none of them. StorageError if it
+    cannot be written."""
     manifest: Manifest = {}
     for step in steps:
         if isinstance(step.undo, WayBack):
@@ -132,7 +132,7 @@ def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
         return None
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
     path = state_dir() / "undo" / f"{moment}.{now_ms % 1000:03d}Z-{command.replace(' ', '-')}.yaml"
-    return write_new(path, text_of(document_of(manifest, command), TextFormat.YAML))
+    return write_undo_file(path, text_of(document_of(manifest, command), TextFormat.YAML))
 
 
 def undo_command(path: Path) -> str:

@@ -327,8 +327,8 @@ def act(
     admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice, *, only_writes: bool = False
 ) -> R:
     """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes`` are as for
-    ``reset.carry_out``. OSError if the undo file cannot be written; nothing is changed then. After any other error the
-    file is gone only if certainly nothing was changed; otherwise the error, or a notice after Ctrl-C, names it."""
+    ``reset.carry_out``. StorageError if the undo file cannot be written; nothing is changed then. After any other error
+    the file is gone only if certainly nothing was changed; otherwise the error, or a notice after Ctrl-C, names it."""
     path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
     back = f"rmqadmin resetOffset --undo {shlex.quote(str(path))}"
     try:

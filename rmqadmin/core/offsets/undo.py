@@ -12,7 +12,7 @@ import msgspec
 
 from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.offsets.reset import QueueReset
-from rmqadmin.core.own_files import state_dir, write_new
+from rmqadmin.core.own_files import state_dir, write_undo_file
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 
@@ -68,12 +68,12 @@ def undo_dir() -> Path:
 
 
 def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[QueueReset], now_ms: int) -> Path:
-    """Writes a new file and returns its path. OSError if that fails; nothing must then be changed."""
+    """Writes a new file and returns its path. StorageError if that fails; nothing must then be changed."""
     queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset, r.new_offset) for r in planned]
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
     path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{_part(group)}-{_part(topic)}.json"
-    return write_new(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
+    return write_undo_file(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
 
 
 def _part(name: str) -> str:

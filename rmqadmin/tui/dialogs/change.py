@@ -307,7 +307,7 @@ class ChangeDialog(Dialog):
         self._client, self._can_be_undone = client, False
         try:
             result = await asyncio.to_thread(self._in_thread, client, dry_run, notice, self._shown or {})
-        except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
+        except RocketMQError as error:
             advice = f"\n{error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
             unknown = "" if dry_run or not is_unknown(error) else "it is unknown whether this was done: "
             self.say(f"{unknown}{error}{advice}", "$text-error")

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.changes import Step, WayBack
-from rmqadmin.core.manifests.way_back import write_undo
+from rmqadmin.core.manifests.way_back import carry_out_undoable, write_undo
 from rmqadmin.core.offsets import undo
-from rmqadmin.core.own_files import write_new, write_private
+from rmqadmin.core.own_files import write_private, write_undo_file
 from rmqadmin.version import write_problem
+from rmqproto.errors import StorageError
 
 
 def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one(
@@ -34,7 +35,7 @@ def test_files_of_one_moment_stand_beside_each_other(tmp_path: Path) -> None:
     """Commands that run at once write their undo files in the same millisecond."""
     path = tmp_path / "undo" / "20260131T120000.000Z-apply.yaml"
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda at: write_new(path, str(at)), range(16)))
+        found = list(pool.map(lambda at: write_undo_file(path, str(at)), range(16)))
     assert {one.read_text() for one in found} == {str(at) for at in range(16)}
     assert {*path.parent.iterdir()} == {*found}
     assert {one.suffix for one in found} == {".yaml"}
@@ -47,3 +48,16 @@ def test_undo_files_of_one_moment_are_two(tmp_path: Path, monkeypatch: pytest.Mo
     assert undo.read_untrusted(one) == undo.read_untrusted(other)
     step = Step("h:1", "create", [], lambda: None, undo=WayBack("topics", {"T": None}))
     assert write_undo("apply", [step], 1_700_000_000_000) != write_undo("apply", [step], 1_700_000_000_000)
+
+
+def test_where_no_undo_file_can_be_written_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error only named a directory."""
+    (tmp_path / "rmqadmin").write_text("a file")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    changed: list[str] = []
+    step = Step("h:1", "create", [], lambda: changed.append("h:1"), undo=WayBack("topics", {"T": None}))
+    with pytest.raises(StorageError, match=r"no file to undo it can be written: .*undo: Not a directory") as caught:
+        carry_out_undoable("apply", [step], 0, changed.append)
+    assert (changed, str(caught.value.hint).startswith("Nothing was changed.")) == ([], True)
+    with pytest.raises(StorageError, match="no file to undo it can be written"):
+        undo.write("g", "t", ["h:1"], [], 0)

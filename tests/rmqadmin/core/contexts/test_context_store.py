@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from rmqadmin.core.contexts.context import ContextColor, ContextSettings
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.own_files import alone_in
 from rmqproto.errors import NotFoundError, UsageError
 
 ADDR = "127.0.0.1:9876"
@@ -226,3 +228,20 @@ def test_a_directory_that_cannot_be_written_is_said(store: ContextStore, monkeyp
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
     with pytest.raises(UsageError, match="Not a directory"):
         ContextStore().add("a", {"namesrv_addr": ADDR})
+
+
+def test_of_two_commands_that_change_a_context_none_loses_what_the_other_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second wrote what it had read before the first wrote."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    store = ContextStore()
+    store.add("dev", {"namesrv_addr": ADDR})
+    text = store.read_text("dev")
+    with alone_in(store.folder):
+        other = Thread(target=store.change, args=("dev", {"parallel": 5}))
+        other.start()
+        store.path("dev").write_text(f"{text}timeout_s = 3.0\n")
+    other.join()
+    found = store.load("dev").settings
+    assert (found.timeout_s, found.parallel) == (3.0, 5)
