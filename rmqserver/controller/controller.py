@@ -18,11 +18,8 @@ from rmqproto.errors import StorageError
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.controller import (
     AlterSyncStateSetHeader,
-    ApplyBrokerIdHeader,
-    CleanBrokerDataHeader,
     ControllerMetaAnswer,
     ElectMasterHeader,
-    NextBrokerIdHeader,
     RegisterToControllerHeader,
     ReplicaInfoAnswer,
     ReplicaInfoHeader,
@@ -38,10 +35,10 @@ from rmqserver.controller.decider import Decide, Decider, Done, not_leading
 from rmqserver.controller.decision import ControllerDecision, Situation
 from rmqserver.controller.handovers import Handovers, Reliefs
 from rmqserver.controller.live_brokers import LiveBrokers, LostConnections, ReplicaKey
-from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service
 
 log = logging.getLogger(__name__)
@@ -60,7 +57,7 @@ class Controller(Service):
         self,
         config: ControllerConfig,
         store: ControllerStore,
-        notices: RoleNotices,
+        notices: Notices,
         lost_connections: LostConnections,
         advertise: Callable[[str], str],
         clock_s: Callable[[], float] = time.monotonic,
@@ -225,6 +222,9 @@ class Controller(Service):
         """Answers when the decision is stored."""
         self._decider.submit(decide, self._answering(request, connection))
 
+    def _deciding(self, decide: Callable[[Situation, Any], ControllerDecision]) -> Handler:
+        return lambda request, connection: self._decided(request, connection, lambda now: decide(now, request.header))
+
     def _answering(self, request: Request[Any], connection: Connection) -> Done:
         def done(outcome: ControllerDecision | Exception) -> None:
             if isinstance(outcome, Exception):
@@ -248,9 +248,9 @@ class Controller(Service):
             code.CONTROLLER_GET_SYNC_STATE_DATA: self.sync_state_data,
             code.UPDATE_CONTROLLER_CONFIG: self.update_config,
             code.GET_CONTROLLER_CONFIG: self.get_config,
-            code.CLEAN_BROKER_DATA: self.clean_broker_data,
-            code.CONTROLLER_GET_NEXT_BROKER_ID: self.next_broker_id,
-            code.CONTROLLER_APPLY_BROKER_ID: self.apply_broker_id,
+            code.CLEAN_BROKER_DATA: self._deciding(replica_ids.clean_broker_data),
+            code.CONTROLLER_GET_NEXT_BROKER_ID: self._deciding(replica_ids.next_broker_id),
+            code.CONTROLLER_APPLY_BROKER_ID: self._deciding(replica_ids.apply_broker_id),
         }
 
     def broker_heartbeat(self, request: Request[BrokerHeartbeatHeader], connection: Connection) -> bytes:
@@ -267,7 +267,7 @@ class Controller(Service):
                 )
             self.live.heard(beat.broker_id, beat, connection, has_lease=not request.is_oneway)
             if self._handovers.heard(found, beat.broker_id):
-                self._notices.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
+                self._decider.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
             if beat.broker_id == found.master_broker_id and beat.takes_messages is False:
                 self._relieve(found)
         if not request.is_oneway:  # our broker asks: it may act as master while the leader says that it is
@@ -326,7 +326,7 @@ class Controller(Service):
 
     def _begin_handover(self, found: BrokerSet, wanted: ElectMasterHeader, done: Done) -> None:
         self._handovers.begin(found, wanted, done)
-        self._notices.tell(found, [found.replicas[wanted.broker_id].broker_address])  # ours sends a heartbeat then
+        self._decider.tell(found, [found.replicas[wanted.broker_id].broker_address])  # ours sends a heartbeat then
 
     def _leased_set(self, wanted: ElectMasterHeader) -> BrokerSet | None:
         """The set, if an operator wants another master there, and the present one must give its lease back first."""
@@ -388,15 +388,6 @@ class Controller(Service):
     def sync_state_data(self, request: Request[NoFields], connection: Connection) -> None:
         names = fastjson.loads_untrusted(request.body, list[str])
         self._decided(request, connection, lambda now: in_sync_sets.sync_state_data(now, names))
-
-    def clean_broker_data(self, request: Request[CleanBrokerDataHeader], connection: Connection) -> None:
-        self._decided(request, connection, lambda now: replica_ids.clean_broker_data(now, request.header))
-
-    def next_broker_id(self, request: Request[NextBrokerIdHeader], connection: Connection) -> None:
-        self._decided(request, connection, lambda now: replica_ids.next_broker_id(now, request.header))
-
-    def apply_broker_id(self, request: Request[ApplyBrokerIdHeader], connection: Connection) -> None:
-        self._decided(request, connection, lambda now: replica_ids.apply_broker_id(now, request.header))
 
     def metadata_info(self, request: Request[NoFields], connection: Connection) -> bytes:
         address = self._advertise(connection.local_addr.rpartition(":")[0].strip("[]"))

@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 import trio
 
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RocketMQError, StorageError
+from rmqproto.headers.controller import RoleChangeHeader
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, MasterElected, apply_all
 from rmqserver.controller.controller_store import ControllerStore
-from rmqserver.controller.decision import ControllerDecision, Situation
+from rmqserver.controller.decision import ControllerDecision, Situation, set_body
 from rmqserver.controller.live_brokers import LiveBrokers
-from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.operation import Refused
+from rmqserver.remoting.notices import Notices
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Decider:
     """Begins to decide when ``lead`` is called."""
 
     def __init__(
-        self, config: ControllerConfig, store: ControllerStore, notices: RoleNotices, clock_s: Callable[[], float]
+        self, config: ControllerConfig, store: ControllerStore, notices: Notices, clock_s: Callable[[], float]
     ):
         self.live = LiveBrokers(clock_s)
         self.sets: BrokerSets = {}
@@ -132,9 +133,9 @@ class Decider:
         for event in events:
             log.info("event=controller-decided what=%r", event)
             if isinstance(event, MasterElected):
-                self._tell(after[event.broker_name], before[event.broker_name].master_broker_id)
+                self._tell_elected(after[event.broker_name], before[event.broker_name].master_broker_id)
 
-    def _tell(self, found: BrokerSet, former_id: int | None) -> None:
+    def _tell_elected(self, found: BrokerSet, former_id: int | None) -> None:
         """Notifies all living replicas and the former master: that one may be frozen or only cut off from this
         controller, and should hear of it as soon as it can. Apache's controller notifies only the living ones."""
         if found.master_broker_id is not None and self._config.notify_broker_role_changed:
@@ -144,4 +145,15 @@ class Decider:
                 for broker_id, replica in found.replicas.items()
                 if (found.broker_name, broker_id) in alive or broker_id == former_id
             ]
-            self._notices.tell(found, addresses)
+            self.tell(found, addresses)
+
+    def tell(self, found: BrokerSet, addresses: list[str]) -> None:
+        """Queues notices of the set's master (1008), and does not wait for them. Brokers also ask sometimes (1004)."""
+        header = RoleChangeHeader(
+            master_broker_id=found.master_broker_id,
+            master_address=found.master_address,
+            master_epoch=found.master_epoch,
+            sync_state_set_epoch=found.sync_state_set_epoch,
+        )
+        for address in addresses:
+            self._notices.post(address, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, header, set_body(found))

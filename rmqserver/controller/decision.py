@@ -60,7 +60,7 @@ STARTED_LATELY = "the controller has just started and does not know yet who is a
 
 
 def set_body(found: BrokerSet) -> bytes:
-    """The in-sync set, as in the body of several answers and of role notices."""
+    """The in-sync set, as in the body of several answers and of notices of a master."""
     return fastjson.dumps(
         SyncStateSet(sync_state_set=list(found.sync_state_set), sync_state_set_epoch=found.sync_state_set_epoch)
     )

@@ -9,7 +9,6 @@ from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName, ControllerStore
 from rmqserver.controller.live_brokers import LostConnections
-from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop
@@ -22,10 +21,9 @@ class ControllerHost:
 
     def __init__(self, config: ControllerConfig, plan: ServerPlan, entrance: Entrance, loop: Loop):
         """UsageError for an invalid address of etcd, and for access settings that do not match."""
-        notices = RoleNotices(entrance.make_notices())
         self._entrance = entrance
         self.controller = Controller(
-            config, _store(config), notices, LostConnections(), entrance.registered_addr, wake=loop.wake
+            config, _store(config), entrance.make_notices(), LostConnections(), entrance.registered_addr, wake=loop.wake
         )
         if plan.auth.is_authenticating:
             entrance.guard_alone(self.controller)

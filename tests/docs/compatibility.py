@@ -19,7 +19,6 @@ from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
 from rmqserver.controller.live_brokers import LostConnections
-from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
@@ -97,7 +96,7 @@ def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
             broker = BrokerDoor(Broker(config, loop))
             namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
             event_log = EventLog(folder, OsDisk())
-            notices, connections = RoleNotices(Notices(loop)), LostConnections()
+            notices, connections = Notices(loop), LostConnections()
             controller = Controller(ControllerConfig(), event_log, notices, connections, lambda host: host)
             return set(broker.handlers), set(namesrv.handlers), set(controller.handlers)
         finally:

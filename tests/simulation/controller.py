@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqproto.codes import RequestCode
+from rmqproto.headers.base import Header
 from rmqproto.headers.controller import ElectMasterHeader
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet
@@ -92,7 +93,7 @@ class SimulatedController(Served):
 
 
 class _Notices:
-    """``RoleNotices``: a broker that gets a notice asks the controller, whatever it says."""
+    """``Notices``: a broker that gets a notice asks the controller, whatever it says."""
 
     def __init__(self, controller: SimulatedController):
         self._controller = controller
@@ -100,8 +101,7 @@ class _Notices:
     async def run(self) -> None:
         await tasks.sleep_forever()
 
-    def tell(self, found: BrokerSet, addresses: list[str]) -> None:
+    def post(self, address: str, code: int, header: Header, body: bytes = b"") -> None:
         network = self._controller.network
-        for address in addresses:
-            broker = network.machines[address.partition(":")[0]]
-            network.post(self._controller, broker, lambda broker=broker: broker.member.state.look_again())
+        broker = network.machines[address.partition(":")[0]]
+        network.post(self._controller, broker, lambda: broker.member.state.look_again())

@@ -7,11 +7,13 @@ import trio
 
 from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.headers.controller import RoleChangeHeader
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.frames import FrameCutter
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.decision import set_body
 from rmqserver.controller.event_log import EventLog
 from rmqserver.store.disk.disk import Disk
 
@@ -60,10 +62,22 @@ class HeardNotices:
     """Replaces the notices, and records which brokers were told what."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[BrokerSet, list[str]]] = []
+        self.told: list[tuple[RoleChangeHeader, bytes, list[str]]] = []
+        """Header and body, and who got them."""
 
-    def tell(self, found: BrokerSet, addresses: list[str]) -> None:
-        self.told.append((found, addresses))
+    def post(self, address: str, code: int, header: RoleChangeHeader, body: bytes) -> None:
+        assert code == RequestCode.NOTIFY_BROKER_ROLE_CHANGED
+        if not self.told or self.told[-1][0] is not header:
+            self.told.append((header, body, []))
+        self.told[-1][2].append(address)
+
+    def last_of(self, found: BrokerSet) -> list[str]:
+        """Who got the last notice, which is about the master of that set."""
+        header, body, addresses = self.told[-1]
+        assert (header.master_broker_id, header.master_address) == (found.master_broker_id, found.master_address)
+        assert (header.master_epoch, header.sync_state_set_epoch) == (found.master_epoch, found.sync_state_set_epoch)
+        assert body == set_body(found)
+        return addresses
 
     async def run(self) -> None:
         await trio.sleep_forever()

@@ -112,7 +112,7 @@ class Trio:
         """An operator designates a master; the seat gets the answer."""
         operator = self.seated.seat()
         assert operator.exchange(self.election(broker_id)) is None
-        assert self.seated.notices.told[-1] == (self.found, [f"h:{broker_id}"]), "it is told to send a heartbeat"
+        assert self.seated.notices.last_of(self.found) == [f"h:{broker_id}"], "it is told to send a heartbeat"
         if not is_frozen:
             self.beat(broker_id)
         return operator
@@ -147,9 +147,9 @@ def trio() -> Trio:
 def test_a_master_whose_connection_ends_and_whose_port_is_closed_is_replaced_at_once(trio: Trio) -> None:
     trio.die(1)
     assert (trio.found.master_broker_id, trio.found.master_epoch, trio.found.sync_state_set) == (2, 2, (2,))
-    found, addresses = trio.seated.notices.told[-1]
-    assert found == trio.found
-    assert sorted(addresses) == ["h:1", "h:2", "h:3"], "those that live, and the former master, if it is only cut off"
+    assert sorted(trio.seated.notices.last_of(trio.found)) == ["h:1", "h:2", "h:3"], (
+        "those that live, and the former master, if it is only cut off"
+    )
 
 
 def test_a_master_that_lives_stays_whoever_ended_its_connection(trio: Trio) -> None:
@@ -270,7 +270,7 @@ def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> 
     assert trio.beat(1, has_lease=True).handover_id is None
     operator = trio.want(2)
     assert (trio.found.master_broker_id, trio.found.master_epoch) == (1, 1)
-    assert trio.seated.notices.told[-1] == (trio.found, ["h:1"]), "it is told to ask"
+    assert trio.seated.notices.last_of(trio.found) == ["h:1"], "it is told to ask"
     asked = trio.beat(1, has_lease=True)
     answer = trio.client.ask(R.CONTROLLER_GET_REPLICA_INFO, ReplicaInfoHeader(broker_name=NAME))
     also = from_ext(answer.ext, ReplicaInfoAnswer)
@@ -291,7 +291,7 @@ def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> 
 def test_a_master_that_takes_no_messages_has_to_hand_over(trio: Trio) -> None:
     """Its disk is full, and its set took no messages until an operator came."""
     trio.beat(1, has_lease=True, takes_messages=False)
-    assert trio.seated.notices.told[-1] == (trio.found, ["h:2"]), "it is told to send a heartbeat"
+    assert trio.seated.notices.last_of(trio.found) == ["h:2"], "it is told to send a heartbeat"
     assert trio.beat(1, has_lease=True, takes_messages=False).handover_id is None, "not before the successor is heard"
     trio.beat(2)
     asked = trio.beat(1, has_lease=True, takes_messages=False)
@@ -336,7 +336,7 @@ def test_nothing_is_handed_over_to_a_broker_that_is_silent(trio: Trio) -> None:
     operator = trio.want(2, is_frozen=True)
     assert trio.beat(3).handover_id is None
     assert trio.beat(1, has_lease=True).handover_id is None
-    assert trio.seated.notices.told[-1] == (trio.found, ["h:2"])
+    assert trio.seated.notices.last_of(trio.found) == ["h:2"]
     trio.seated.now_s += 2.5
     trio.seated.controller.scan_handovers()
     told = operator.take()
