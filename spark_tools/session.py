@@ -38,6 +38,7 @@ JVM_END_TIMEOUT_S = 60.0
 
 NEEDED = ("pyspark", "pyarrow", "numpy")
 _ONE_SESSION = "this process runs a Spark session already"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 INSTALL_HINT = "pip install 'rmqadmin[spark]'"
 
 
@@ -253,12 +254,10 @@ def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False)
-    for name, value in {
-        **default_settings(options, archive),
-        **options.settings,
-        "spark.rmqadmin.log": log.name,
-    }.items():
+    for name, value in {**default_settings(options), **options.settings, "spark.rmqadmin.log": log.name}.items():
         conf.set(name, str(value))
+    if archive is not None:
+        conf.set(_JAVA_OPTIONS, f"{archive.java_option} {conf.get(_JAVA_OPTIONS)}")
     gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     try:
         return SparkSession(SparkContext(conf=conf, gateway=gateway)), gateway
@@ -269,7 +268,7 @@ def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None
         raise
 
 
-def default_settings(options: SessionOptions, archive: ClassArchive | None = None) -> dict[str, str]:
+def default_settings(options: SessionOptions) -> dict[str, str]:
     """The settings that proved quiet and fast. Speculation is off, because a copy of a task would wait for the
     first."""
     is_local = options.master.startswith("local")
@@ -289,9 +288,7 @@ def default_settings(options: SessionOptions, archive: ClassArchive | None = Non
         "spark.speculation": "false",
         "spark.driver.memory": options.driver_memory,
         # This collector takes a third of the default one's memory, and scans are as fast.
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC"
-        + (" -XX:TieredStopAtLevel=1" if options.is_short else "")
-        + (f" {archive.java_option}" if archive is not None else ""),
+        _JAVA_OPTIONS: "-XX:+UseSerialGC" + (" -XX:TieredStopAtLevel=1" if options.is_short else ""),
     }
     if options.cores and not is_local:
         settings["spark.cores.max"] = str(options.cores)

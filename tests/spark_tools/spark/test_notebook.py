@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NOTEBOOK = """
 import sys
-from spark_tools.session import notebook_session
-spark = notebook_session()
+from spark_tools.session import SessionOptions, notebook_session
+spark = notebook_session(SessionOptions(settings={"spark.driver.extraJavaOptions": "-Dmine=1"}))
 assert notebook_session() is spark
 reader = spark.read.format("rocketmq").option("path", sys.argv[1])
 print(reader.option("subscribe", "NormalTopic").load().count())
@@ -50,3 +50,4 @@ def test_a_notebook_has_the_archive_of_classes_and_short_errors(store: str, tmp_
     assert "cannot connect to 127.0.0.1:1" in "".join(error)
     assert "Traceback" not in "".join(error)
     assert "spark-classes" in java_options, "made at its end, or used"
+    assert "-Dmine=1" in java_options
