@@ -16,6 +16,7 @@ from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
 from rmqproto.wire.credentials import Credentials
+from rmqreplay.source.live import ClusterAccess
 from rmqreplay.source.queue_ranges import OffsetTable
 
 T = TypeVar("T")
@@ -132,13 +133,14 @@ class GivenOptions:
         value = self.text(name)
         return json_of(name, value, OffsetTable) if value else {}
 
-    def credentials(self) -> Credentials | None:
-        access, secret = self.text("accessKey"), self.text("secretKey")
-        if (access is None) != (secret is None):
+    def access(self) -> ClusterAccess:
+        key, secret = self.text("accessKey"), self.text("secretKey")
+        if (key is None) != (secret is None):
             raise UsageError("accessKey and secretKey belong together")
-        return Credentials(access, secret) if access is not None and secret is not None else None
+        credentials = Credentials(key, secret) if key is not None and secret is not None else None
+        return ClusterAccess(credentials=credentials, tls=self._tls(), address_map=self._address_map())
 
-    def tls(self) -> TlsFiles | None:
+    def _tls(self) -> TlsFiles | None:
         files = TlsFiles(
             ca=self.text("tlsCa"),
             cert=self.text("tlsCert"),
@@ -151,7 +153,7 @@ class GivenOptions:
             raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
         return None
 
-    def address_map(self) -> AddressMap:
+    def _address_map(self) -> AddressMap:
         try:
             return parse_address_map(split_rules(self.text("addressMap") or ""))
         except UsageError as error:

@@ -17,12 +17,7 @@ def cluster_of(options: ReadOptions) -> LiveCluster:
     """The cluster of a live read; close it."""
     assert options.name_server is not None
     return LiveCluster(
-        options.name_server,
-        options.credentials,
-        tls=options.tls,
-        address_map=options.address_map,
-        read_from=options.read_from,
-        reader_group=options.reader_group,
+        options.name_server, options.access, read_from=options.read_from, reader_group=options.reader_group
     )
 
 

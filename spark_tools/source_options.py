@@ -7,13 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.times import parse_duration, time_range
-from rmqproto.wire.credentials import Credentials
-from rmqreplay.source.live import checked_sql92
+from rmqreplay.source.live import PLAIN, ClusterAccess, checked_sql92
 from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
 from spark_tools.given_options import GivenOptions, json_of, local_path
@@ -83,7 +80,7 @@ TRIGGER_DELAY_MS_DEFAULT = 15 * 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(WantedRanges):
-    """Options of a read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
+    """Options of a read; times are ms since the epoch, sizes bytes."""
 
     table: str | None = None
     """One of ``TABLES``; None reads messages."""
@@ -114,10 +111,7 @@ class ReadOptions(WantedRanges):
     read_from: str = "master"
     reader_group: str = READER_GROUP
     """In whose name messages are pulled; for ACL. It commits nothing."""
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    """The files are read where connections are made: on each executor."""
-    address_map: AddressMap = NO_MAP
+    access: ClusterAccess = PLAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,22 +143,19 @@ class WriteOptions:
     is_idempotent: bool = False
     checkpoint: str | None = None
     """The checkpoint of the stream that is written."""
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    """The files are read where connections are made: on each executor."""
-    address_map: AddressMap = NO_MAP
+    access: ClusterAccess = PLAIN
 
 
-def address_options(address_map: AddressMap) -> dict[str, str]:
-    """The option for this map; none for an empty map."""
-    return {"addressMap": address_map.text()} if address_map.rules else {}
-
-
-def tls_options(files: TlsFiles) -> dict[str, str]:
-    """The options for these files."""
-    given = {"tlsCa": files.ca, "tlsCert": files.cert, "tlsKey": files.key}
-    texts = {name: path for name, path in given.items() if path is not None}
-    return {"tls": "true", "tlsInsecure": str(files.insecure).lower(), **texts}
+def access_options(access: ClusterAccess) -> dict[str, str]:
+    """The options for this access."""
+    found: dict[str, str] = {}
+    if access.credentials is not None:
+        found |= {"accessKey": access.credentials.access_key, "secretKey": access.credentials.secret_key}
+    if (files := access.tls) is not None:
+        given = {"tlsCa": files.ca, "tlsCert": files.cert, "tlsKey": files.key}
+        found |= {name: path for name, path in given.items() if path is not None}
+        found |= {"tls": "true", "tlsInsecure": str(files.insecure).lower()}
+    return found | ({"addressMap": access.address_map.text()} if access.address_map.rules else {})
 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -282,9 +273,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         read_timeout_ms=options.duration_ms("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
         read_from=options.one_of("readFrom", "master", "slave"),
         reader_group=options.text("readerGroup") or READER_GROUP,
-        credentials=options.credentials(),
-        tls=options.tls(),
-        address_map=options.address_map(),
+        access=options.access(),
     )
 
 
@@ -343,9 +332,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         reject_path=options.text("rejectPath"),
         is_idempotent=is_idempotent,
         checkpoint=options.text("checkpointLocation"),
-        credentials=options.credentials(),
-        tls=options.tls(),
-        address_map=options.address_map(),
+        access=options.access(),
     )
 
 

@@ -76,6 +76,10 @@ class Counts:
         self.planned = 0
         self._delivered_before: int | None = None
 
+    def begin(self) -> None:
+        """Counts another job of a series."""
+        self._delivered_before = None
+
     def expected(self, progress: ReplayProgress) -> int:
         if self._delivered_before is None:
             self._delivered_before = progress.delivered
@@ -105,7 +109,9 @@ class ProgressLines:
         )
 
     def attach(self, service: PermitService) -> None:
-        """Does nothing: nobody can press a key."""
+        """A job begins, perhaps another of a series."""
+        self.counts.begin()
+        self._shown, self._shown_at = None, time.monotonic()
 
     def stop(self) -> None:
         """Does nothing: nothing was taken."""
@@ -173,8 +179,12 @@ class ProgressBar:
         self._speed = SpeedGauge()
 
     def attach(self, service: PermitService) -> None:
-        """Lets keys change this service's rate from now on."""
-        self._service = service
+        """Lets keys change this service's rate from now on. It begins with the one that they chose in an earlier job of
+        a series."""
+        with self._lock:
+            self._service, self._speed = service, SpeedGauge()
+            self.counts.begin()
+            service.set_rate(self._dial.setting)
 
     def __call__(self, progress: ReplayProgress) -> None:
         with self._lock:

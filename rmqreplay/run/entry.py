@@ -143,7 +143,7 @@ def _all_must_answer() -> Iterator[None]:
 
 
 def _local_engine(plan: Plan, runner: Runner) -> LocalEngine:
-    return LocalEngine(plan, runner.run.credentials, runner.hooks.on_read, runner.run.cluster)
+    return LocalEngine(plan, runner.run, runner.hooks.on_read)
 
 
 def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest | None, runner: Runner) -> Plan:

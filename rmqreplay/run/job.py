@@ -258,8 +258,6 @@ def _spec(
         keep_order=plan.keep_order, name_server=plan.target_name_server, fences=ledger.state.fences[wave],
         permits=service.address, send_timeout_ms=options.send_timeout_ms, batch_messages=options.batch_messages,
         in_flight=options.in_flight or engine.in_flight, protected=options.protected,
-        access_key=options.credentials.access_key if options.credentials else "", tls=options.tls,
-        address_map=options.address_map,
     )  # fmt: skip
 
 

@@ -7,20 +7,18 @@ import hashlib
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import compile_conditions
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.ledger.letters import Place
 from rmqreplay.plans.plan import Plan
 from rmqreplay.run.wave_spec import TaskReport, WaveSpec
 from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.redrive import Original, origin_topic_of
-from rmqreplay.source.live import LiveCluster, OpenCluster
+from rmqreplay.source.live import PLAIN, ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.pulling import PullRules, pull_range
 
@@ -64,21 +62,19 @@ def spark_only(plan: Plan) -> str | None:
 
 class LocalEngine:
     """Reads from a live cluster and sends over one connection per broker. ``on_read`` is called with the number of
-    messages in every answer. ``open_cluster`` opens the source over existing connections. UsageError for a plan that
-    needs Spark."""
+    messages in every answer. UsageError for a plan that needs Spark."""
 
     def __init__(
         self,
         plan: Plan,
-        credentials: Credentials | None = None,
+        access: ClusterAccess = PLAIN,
         on_read: Callable[[int], None] = lambda count: None,
-        open_cluster: OpenCluster | None = None,
     ):
         needed = spark_only(plan)
         if needed is not None:
             raise UsageError(f"{needed} needs Spark", hint="rmqadmin spark-replay takes it")
-        self._credentials = credentials
-        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
+        self._access = access
+        self.open_cluster = access.cluster
         self._on_read = on_read
         self.permit_host = "127.0.0.1"
         self.in_flight = IN_FLIGHT
@@ -90,11 +86,7 @@ class LocalEngine:
             for _ in messages:
                 pass
         else:
-            secret = self._credentials.secret_key if self._credentials is not None else ""
-            delivered = deliver(
-                spec, messages, partition=PARTITION, attempt=ATTEMPT, secret_key=secret, open_cluster=self.open_cluster
-            )
-            task.take(delivered)
+            task.take(deliver(spec, messages, self._access, partition=PARTITION, attempt=ATTEMPT))
         return task.finished()
 
     def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:

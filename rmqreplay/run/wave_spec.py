@@ -1,5 +1,4 @@
-"""The input and the reports of a wave's tasks: plain data that travels as JSON through the options of Spark's writer
-and through a file on the driver's disk."""
+"""The input and the reports of a wave's tasks: plain data that travels between driver and tasks."""
 
 from __future__ import annotations
 
@@ -9,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls import TlsFiles
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import Place, Runs, Witness, marked_runs, unmarked
 from rmqreplay.plans.plan import TargetRule, Transform
@@ -41,9 +38,6 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool = True
     """If False, messages that were not acknowledged are sent again, as plain tools do. For benchmarks and fault
     tests."""
-    access_key: str = ""
-    tls: TlsFiles | None = None
-    address_map: AddressMap = NO_MAP
     sample: int = 0
 
 

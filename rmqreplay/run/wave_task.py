@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rmqproto.message import properties as props
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.ledger.letters import Place, Witness
 from rmqreplay.run.wave_spec import (
     SAMPLE_BODY_MAX_BYTES,
@@ -32,7 +31,7 @@ from rmqreplay.sending.permit_service import PermitClient
 from rmqreplay.sending.permits import Entered, Granted
 from rmqreplay.sending.redrive import Original, Redrive, damaged_at_origin
 from rmqreplay.sending.target import ReplayTarget
-from rmqreplay.source.live import OpenCluster
+from rmqreplay.source.live import ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetSet, queue_text
 
 UNPROTECTED_TTL_S = 3600.0
@@ -108,22 +107,18 @@ class WaveTask:
 def deliver(
     spec: WaveSpec,
     messages: Iterable[Outgoing],
+    access: ClusterAccess,
     *,
     partition: int,
     attempt: int,
-    secret_key: str = "",
-    open_cluster: OpenCluster | None = None,
 ) -> DeliveryReport:
     """Sends the messages as task ``partition`` of the wave. ``attempt`` is higher than that of any earlier attempt of
-    this task under the same driver. ``open_cluster`` opens the target over existing connections. DeliveryError or
-    ConnectError if it cannot continue."""
+    this task under the same driver. DeliveryError or ConnectError if it cannot continue."""
     assert spec.permits is not None
     permits = PermitClient(spec.permits, spec.wave, partition, attempt)
     target = ReplayTarget(
-        spec.name_server, spec.fences, spec.job, keep_order=spec.keep_order,
+        spec.name_server, spec.fences, spec.job, access, keep_order=spec.keep_order,
         send_timeout_s=spec.send_timeout_ms / 1000,
-        credentials=Credentials(spec.access_key, secret_key) if spec.access_key else None, tls=spec.tls,
-        address_map=spec.address_map, open_cluster=open_cluster,
     )  # fmt: skip
     limits = Limits(spec.batch_messages, 1 if spec.keep_order else spec.in_flight)
     try:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, STORED_CODES
-from rmqclient.tls import TlsFiles, tls_context
+from rmqclient.tls import tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
@@ -23,9 +22,9 @@ from rmqproto.message.compression import beginning_untrusted, compressed
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.sending.delivery import TOPIC_CODES, Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 from rmqreplay.sending.pipeline import Answered, Pipeline, wait_for_answers
+from rmqreplay.source.live import PLAIN, ClusterAccess
 
 ChooseQueue = Callable[[Batch], MessageQueue]
 
@@ -38,20 +37,17 @@ class BatchSender:
         self,
         addresses: dict[str, str],
         choose: ChooseQueue,
+        access: ClusterAccess = PLAIN,
         *,
         producer_group: str,
         send_timeout_s: float,
-        credentials: Credentials | None = None,
-        tls: TlsFiles | None = None,
-        address_map: AddressMap = NO_MAP,
     ):
         self._addresses = addresses
         self._choose = choose
         self._group = producer_group
         self._timeout_s = send_timeout_s
-        self._credentials = credentials
-        self._tls = tls_context(tls)
-        self._address_map = address_map
+        self._access = access
+        self._tls = tls_context(access.tls)
         self._pipelines: dict[str, Pipeline] = {}
         self._unsent: list[BatchOutcome] = []
 
@@ -80,7 +76,8 @@ class BatchSender:
 
     def _pipeline(self, address: str) -> Pipeline:
         if address not in self._pipelines:
-            self._pipelines[address] = Pipeline(address, self._credentials, self._tls, self._address_map)
+            credentials, address_map = self._access.credentials, self._access.address_map
+            self._pipelines[address] = Pipeline(address, credentials, self._tls, address_map)
         return self._pipelines[address]
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
-from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
-from rmqclient.tls import TlsFiles, tls_context
+from rmqclient.tls import tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.perm import PERM_READ_WRITE
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError
 from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin, unless_refused
-from rmqreplay.source.live import LiveCluster, OpenCluster, queue_bounds
+from rmqreplay.source.live import PLAIN, ClusterAccess, LiveCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
 
@@ -45,35 +42,27 @@ class ReplayTarget:
         name_server: str,
         fences: Sequence[Fence],
         job: str,
+        access: ClusterAccess = PLAIN,
         *,
         keep_order: bool,
         send_timeout_s: float,
-        credentials: Credentials | None = None,
-        tls: TlsFiles | None = None,
-        address_map: AddressMap = NO_MAP,
-        open_cluster: OpenCluster | None = None,
     ):
         self._fences = list(fences)
         self._job = job
         self._timeout_s = send_timeout_s
-        self._credentials = credentials
-        self._tls = tls
-        self._address_map = address_map
+        self._access = access
         self._settled_at = 0.0
         queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
-        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls, address_map=address_map)
-        with open_cluster(name_server) as cluster:
+        with access.cluster(name_server) as cluster:
             self._addresses = {
                 fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
             }  # fmt: skip
         self._sender = BatchSender(
             self._addresses,
             by_source_queue(queues) if keep_order else round_robin(queues),
+            access,
             producer_group=PRODUCER_GROUP,
             send_timeout_s=send_timeout_s,
-            credentials=credentials,
-            tls=tls,
-            address_map=address_map,
         )
 
     def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
@@ -89,8 +78,8 @@ class ReplayTarget:
 
     def look(self) -> set[str]:
         # A new client, because open connections may be broken without a sign.
-        tls = tls_context(self._tls)
-        with BlockingClient(self._credentials, tls=tls, address_map=self._address_map) as client:
+        access, tls = self._access, tls_context(self._access.tls)
+        with BlockingClient(access.credentials, tls=tls, address_map=access.address_map) as client:
             return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
     def close(self) -> None:

@@ -29,26 +29,44 @@ if TYPE_CHECKING:
     from rmqclient.blocking import BlockingClient
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """How a cluster is reached. TLS files are read where connections are made."""
+
+    credentials: Credentials | None = None
+    tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
+    client: BlockingClient | None = None
+    """Open connections with these credentials, TLS and map, which stay open; None opens some."""
+
+    def cluster(self, name_server: str) -> LiveCluster:
+        return LiveCluster(name_server, self)
+
+    def apart(self) -> ClusterAccess:
+        """The same without open connections, for other processes."""
+        return ClusterAccess(credentials=self.credentials, tls=self.tls, address_map=self.address_map)
+
+
+PLAIN = ClusterAccess()
+
+
 class LiveCluster:
     """The positions of a cluster's queues. Routes are asked for once. Use with ``with``, or ``close`` it."""
 
     def __init__(
         self,
         name_server: str,
-        credentials: Credentials | None = None,
+        access: ClusterAccess = PLAIN,
         *,
-        tls: TlsFiles | None = None,
-        address_map: AddressMap = NO_MAP,
-        client: BlockingClient | None = None,
         read_from: str = "master",
         reader_group: str = READER_GROUP,
         timeout_s: float = 5.0,
     ):
-        """``client`` is used in place of a new one, has credentials, TLS and a map of its own, and stays open."""
-        context = tls_context(tls) if client is None else None
+        context = tls_context(access.tls) if access.client is None else None
         self.admin = AdminClient(
-            name_server, credentials, timeout_s, tls=context, address_map=address_map, client=client
-        )
+            name_server, access.credentials, timeout_s, tls=context, address_map=access.address_map,
+            client=access.client,
+        )  # fmt: skip
         self._read_from = read_from
         self._reader_group = reader_group
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
@@ -182,22 +200,6 @@ class LiveCluster:
             subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
             address = self.master(queue.topic, queue.broker_name)
             self.admin.check_client_config(address, self._reader_group, "spark", subscription)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAccess:
-    """How a cluster is reached."""
-
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    address_map: AddressMap = NO_MAP
-    client: BlockingClient | None = None
-    """Open connections with these credentials, TLS and map; None opens some."""
-
-    def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(
-            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
-        )
 
 
 OpenCluster = Callable[[str], LiveCluster]

@@ -18,12 +18,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls import TlsFiles
 from rmqproto.errors import StorageError
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.archive_manifest import DIRECTORY, ArchivedBatch, Manifest, load_manifest, remove_leftovers
-from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.live import ClusterAccess, LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.queue_ranges import DataLossError
 from rmqserver.store.disk.disk import OsDisk, make_directory, storage_error
@@ -46,7 +43,7 @@ OTHER_DIRECTORY = "archive it in another directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveRequest:
+class ArchiveRequest(ClusterAccess):
     """What to archive, and where. ``topics`` None: all but internal ones. ``every_s``: goes on with what comes, and
     looks for it this often."""
 
@@ -57,9 +54,6 @@ class ArchiveRequest:
     allow_loss: bool = False
     """Goes on with what is left where retention was faster."""
     every_s: float | None = None
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    address_map: AddressMap = NO_MAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +98,7 @@ def archive(
         topics=request.topics,
         fail_on_data_loss=not request.allow_loss,
         records_per_partition_max=TASK_MESSAGES_MAX,
-        credentials=request.credentials,
-        tls=request.tls,
-        address_map=request.address_map,
+        access=request.apart(),
     )
     limits = TriggerLimits(offsets_max=request.batch_messages)
     with ExitStack() as stack:

@@ -72,6 +72,5 @@ def _spark_engine(
         if given is None:
             runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
         partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
-        run = runner.run
         with errors_name_log(session):
-            yield SparkEngine(session, partitions, run.credentials, run.tls, run.address_map, run.cluster)
+            yield SparkEngine(session, partitions, runner.run)

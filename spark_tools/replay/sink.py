@@ -4,7 +4,7 @@ driver's permits. In a dry run the same tasks count the same messages and send n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from rmqreplay.run.wave_spec import TaskReport, WaveSpec
 from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.delivery import DeliveryReport, Outgoing
 from rmqreplay.sending.redrive import Original
+from rmqreplay.source.live import ClusterAccess
 from spark_tools.hints import hints_in_text
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class WaveSink:
     """The last step of a wave's query. It yields each task's encoded TaskReport as the only row of REPORT_SCHEMA."""
 
     spec: WaveSpec
-    secret_key: str = field(default="", repr=False)
+    access: ClusterAccess
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs once per attempt of a task. An error fails the attempt; Spark may start another."""
@@ -57,9 +58,8 @@ class WaveSink:
         assert context is not None
         with hints_in_text():
             return deliver(
-                self.spec, messages, partition=context.partitionId(), attempt=context.taskAttemptId(),
-                secret_key=self.secret_key,
-            )  # fmt: skip
+                self.spec, messages, self.access, partition=context.partitionId(), attempt=context.taskAttemptId()
+            )
 
 
 def originals(batches: Iterator[pa.RecordBatch], spec: WaveSpec, task: WaveTask) -> Iterator[Original]:

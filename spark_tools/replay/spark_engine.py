@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.filters.json_path import has_texts, parse_values
@@ -22,7 +20,6 @@ from rmqproto.filters.sql92 import compile_sql92
 from rmqproto.filters.subscription import ALL, parse_tags
 from rmqproto.message.properties import TAGS
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
-from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.whole_types import whole
 from rmqreplay.ledger.letters import Place
 from rmqreplay.plans.plan import Plan, Selection, Source
@@ -30,7 +27,7 @@ from rmqreplay.run.wave_spec import Failure, TaskReport, WaveSpec, failure, merg
 from rmqreplay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
 from rmqreplay.sending.redrive import damaged_at_origin
 from rmqreplay.source.archive_manifest import is_archive
-from rmqreplay.source.live import LiveCluster, OpenCluster
+from rmqreplay.source.live import PLAIN, ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import OffsetTable
 from spark_tools.archive.archived_table import archived_frame
@@ -38,7 +35,7 @@ from spark_tools.replay.arrow_stage import parts_frame
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.row_filter import RowFilter
 from spark_tools.source import plan_read
-from spark_tools.source_options import address_options, parse_read_options, tls_options
+from spark_tools.source_options import access_options, parse_read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -63,23 +60,11 @@ class SparkJobError(RocketMQError):
 class SparkEngine:
     """Runs the Spark jobs of one replay over one session."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        partitions: int,
-        credentials: Credentials | None = None,
-        tls: TlsFiles | None = None,
-        address_map: AddressMap = NO_MAP,
-        open_cluster: OpenCluster | None = None,
-    ):
+    def __init__(self, spark: SparkSession, partitions: int, access: ClusterAccess = PLAIN):
         self._spark = spark
         self._partitions = partitions
-        self._credentials = credentials
-        self._tls = tls
-        self._address_map = address_map
-        self.open_cluster = open_cluster or partial(
-            LiveCluster, credentials=credentials, tls=tls, address_map=address_map
-        )
+        self._access = access.apart()
+        self.open_cluster = access.cluster
         self.in_flight = IN_FLIGHT_DEFAULT
         # Executors on other machines reach the permit service at the driver's address.
         self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
@@ -104,12 +89,8 @@ class SparkEngine:
             options["sql92"] = plan.selection.sql92
         if plan.source.path is not None:
             options["onCorrupt"] = "column"
-        if self._credentials is not None and plan.source.name_server is not None:
-            options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
-        if self._tls is not None and plan.source.name_server is not None:
-            options |= tls_options(self._tls)
         if plan.source.name_server is not None:
-            options |= address_options(self._address_map)
+            options |= access_options(self._access)
         if plan.selection.where is not None and plan.source.path is None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:
@@ -145,8 +126,7 @@ class SparkEngine:
         frame = self.read(plan, ranges)
         _refuse_chance(frame)
         rows = _sink_rows(frame, plan)
-        secret_key = self._credentials.secret_key if self._credentials is not None else ""
-        reported = run_spark(rows.mapInArrow(WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
+        reported = run_spark(rows.mapInArrow(WaveSink(spec, self._access), REPORT_SCHEMA).collect)
         return merge_reports([msgspec.json.decode(row["report"], type=whole(TaskReport)) for row in reported])
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:

@@ -25,9 +25,8 @@ class TaskSender:
         self._topics: set[str] = set()
         self._addresses: dict[str, str] = {}
         self._sender = BatchSender(
-            self._addresses, choose, producer_group=options.producer_group,
-            send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials, tls=options.tls,
-            address_map=options.address_map,
+            self._addresses, choose, options.access, producer_group=options.producer_group,
+            send_timeout_s=options.send_timeout_ms / 1000,
         )  # fmt: skip
 
     def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:

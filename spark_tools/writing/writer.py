@@ -113,7 +113,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _cluster(options: WriteOptions) -> LiveCluster:
-    return LiveCluster(options.name_server, options.credentials, tls=options.tls, address_map=options.address_map)
+    return options.access.cluster(options.name_server)
 
 
 def _write(

@@ -241,14 +241,14 @@ def _place(call: Call, store: str | None) -> dict[str, str]:
     """The options of the source that say what to read, and how it is reached."""
     if store is not None:
         return {"path": store}
-    from spark_tools.source_options import address_options, tls_options
+    from rmqreplay.source.live import ClusterAccess
+    from spark_tools.source_options import access_options
 
-    settings, place = call.settings, {"nameServer": ";".join(call.namesrv_addrs)}
-    if (credentials := settings.credentials()) is not None:
-        place |= {"accessKey": credentials.access_key, "secretKey": credentials.secret_key}
-    if (files := settings.tls_files()) is not None:
-        place |= tls_options(files)
-    return place | address_options(settings.address_map())
+    settings = call.settings
+    access = ClusterAccess(
+        credentials=settings.credentials(), tls=settings.tls_files(), address_map=settings.address_map()
+    )
+    return {"nameServer": ";".join(call.namesrv_addrs)} | access_options(access)
 
 
 def _write(made: Report, parquet: str | None) -> None:

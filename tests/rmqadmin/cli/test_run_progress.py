@@ -1,6 +1,7 @@
 """The keys and bar of a running replay: the dial alone, and a real program in a real terminal."""
 
 import sys
+from typing import cast
 
 import pexpect
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.cli import run_progress
-from rmqadmin.cli.run_progress import StageLines
+from rmqadmin.cli.run_progress import ProgressLines, StageLines
 from rmqadmin.core.rate_dial import RATE_MIN, RateDial
+from rmqreplay.run.hooks import ReplayProgress
+from rmqreplay.sending.permit_service import PermitService
 from tests.support.servers import until
 
 
@@ -62,6 +65,20 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
     assert said.index("counting") > max(at for at, line in enumerate(said) if line.startswith("reading"))
 
 
+def test_each_job_of_a_series_is_counted_from_its_own_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second was said to send at -225/s, and to have sent what the first one had found."""
+    said: list[str] = []
+    monkeypatch.setattr(run_progress, "INTERVAL_S", 0.0)
+    monkeypatch.setattr("rmqadmin.cli.run_progress.diagnostics.notice", said.append)
+    lines = ProgressLines()
+    for sent, delivered in ((700, 100), (90, 0)):
+        lines.counts.planned = 900
+        lines.attach(cast(PermitService, None))
+        lines(ReplayProgress(0, 1, granted=sent, delivered=delivered))
+    assert [line.split(", ")[1] for line in said] == ["700 of 800 messages sent", "90 of 900 messages sent"]
+    assert "-" not in said[1]
+
+
 PROGRAM = """
 import sys, termios, threading
 from rmqadmin.cli.run_progress import progress_for_here
@@ -79,9 +96,10 @@ bar = progress_for_here(100.0)
 bar.counts.planned = 1_000_020
 bar.attach(Service())
 bar(ReplayProgress(0, 2, granted=10, delivered=20))
-for _ in range(3):
+for _ in range(4):
     asked.acquire()
 bar(ReplayProgress(1, 2, granted=50, delivered=40))
+bar.attach(Service())
 bar.stop()
 assert termios.tcgetattr(0) == was, "the terminal was not given back"
 print("rates", rates, input("who? "))
@@ -103,7 +121,7 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
     child.expect("50/1000000.* messages.*at most 125/s")
     child.expect_exact("who? ")
     child.sendline("me")
-    child.expect_exact("rates [125.0, 0.0, 125.0] me")
+    child.expect_exact("rates [100.0, 125.0, 0.0, 125.0, 125.0] me")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0

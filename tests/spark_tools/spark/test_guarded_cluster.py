@@ -22,8 +22,9 @@ from rmqreplay.plans.plan import Transform
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import Runner
 from rmqreplay.run.job import ReplayResult, RunOptions
+from rmqreplay.source.live import ClusterAccess
 from spark_tools.replay.entry import replay
-from spark_tools.source_options import tls_options
+from spark_tools.source_options import access_options
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support import servers
 from tests.support.auth_walk import ROOT
@@ -120,8 +121,7 @@ def redriven(
 def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(
     spark, guarded: Server, tls: TlsFiles, capfd
 ) -> None:
-    keys = {"nameServer": guarded.namesrv_addr, "accessKey": JOB.access_key, "secretKey": JOB.secret_key}
-    keys |= tls_options(tls)
+    keys = {"nameServer": guarded.namesrv_addr, **access_options(ClusterAccess(credentials=JOB, tls=tls))}
     before = stored(guarded, tls)
     frame = spark.range(7).selectExpr("cast(id as string) as body")
     frame.write.format("rocketmq").options(**keys).option("topic", TARGET).mode("append").save()
@@ -137,6 +137,6 @@ def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(
     shown = "".join((*capfd.readouterr(), *(each.json for each in query.recentProgress)))
     assert "Plan" in shown
     assert JOB.secret_key not in shown
-    unsigned = {"nameServer": guarded.namesrv_addr, "subscribe": TARGET, **tls_options(tls)}
+    unsigned = {"nameServer": guarded.namesrv_addr, "subscribe": TARGET, **access_options(ClusterAccess(tls=tls))}
     with pytest.raises(Exception, match=r"username cannot be null"):
         spark.read.format("rocketmq").options(**unsigned).load().count()

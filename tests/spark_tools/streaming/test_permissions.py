@@ -16,7 +16,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.sending.delivery import DeliveryError
-from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.live import ClusterAccess
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
 from spark_tools.source_options import parse_stream_options, parse_write_options
@@ -109,7 +109,7 @@ def test_rows_of_a_topic_that_the_user_may_not_write_are_rejected(guarded: Serve
         topics = ["Closed" if number % 40 < 20 else QUEUE.topic for number in range(80)]
         batch = pa.RecordBatch.from_pydict({"topic": topics, "body": [b"%d" % number for number in range(80)]})
         options = parse_write_options(given)
-        with LiveCluster(guarded.namesrv_addr, writer) as cluster:
+        with ClusterAccess(credentials=writer).cluster(guarded.namesrv_addr) as cluster:
             sent = write_at_least_once(options, cluster, 0, iter([batch]))
             assert (sent.stored, len(sent.rejects.rows)) == (40, 40)
             assert {(row.topic, row.code) for row in sent.rejects.rows} == {("Closed", 16)}

@@ -12,10 +12,10 @@ from rmqadmin.tui.settings import ClientMaker
 from rmqclient.addresses import parse_address_map, split_address
 from rmqproto.errors import UsageError
 from rmqreplay.sending.target import ReplayTarget, read_fences
-from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.live import ClusterAccess
 from spark_tools.part_reader import read_any
 from spark_tools.schema import columns
-from spark_tools.source_options import address_options, parse_read_options
+from spark_tools.source_options import access_options, parse_read_options
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.opened import Driver, drive
 from tests.support.servers import Server, standalone, until
@@ -84,7 +84,7 @@ def test_a_read_of_spark_follows_the_map(reach: Rmqadmin, far: Server) -> None:
     sent = reach("msg", "send", "MappedRead", "1", "2", "3")
     assert sent.status == 0, sent.err
     given = {"nameServer": far.namesrv_addr, "subscribe": "MappedRead"}
-    options = parse_read_options({**given, **address_options(parse_address_map([MAP]))})
+    options = parse_read_options({**given, **access_options(ClusterAccess(address_map=parse_address_map([MAP])))})
     (part,) = source.plan_read(options).parts
     names = [column.name for column in columns()]
     assert sum(batch.num_rows for batch in read_any(part, options, names)) == 3
@@ -96,10 +96,10 @@ def test_the_search_of_a_replay_that_goes_on_follows_the_map(reach: Rmqadmin, fa
     """It does not use the connections that sent."""
     made = reach("updateTopic", "-b", addr_of(reach), "-t", "MappedTarget", "-r", "1", "-w", "1", "--yes")
     assert made.status == 0, made.err
-    rules = parse_address_map([MAP])
-    with LiveCluster(far.namesrv_addr, address_map=rules) as cluster:
+    access = ClusterAccess(address_map=parse_address_map([MAP]))
+    with access.cluster(far.namesrv_addr) as cluster:
         fences = read_fences(cluster, ["MappedTarget"])
-    target = ReplayTarget(far.namesrv_addr, fences, "job", keep_order=False, send_timeout_s=5.0, address_map=rules)
+    target = ReplayTarget(far.namesrv_addr, fences, "job", access, keep_order=False, send_timeout_s=5.0)
     assert (len(fences), target.look()) == (1, set())
     target.close()
 
