@@ -166,6 +166,3 @@ class CommandOutputScreen(DashboardScreen):
         """Copies the line to the terminal's clipboard, if programs may write to it."""
         self.app.copy_to_clipboard(self._line)
         self.dashboard.say(f"copied {self._line}")
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return False if action == "filter" else super().check_action(action, parameters)

@@ -31,9 +31,9 @@ from rmqadmin.tui.dialogs.fields import FieldLine, FormField
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
+from rmqadmin.tui.widgets.detail import LongText
 from rmqadmin.tui.widgets.tables.columns import column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.texts.long_text import LongText
 from rmqproto.errors import RocketMQError
 
 CHANGE_DEADLINE_S = 60.0

@@ -95,26 +95,19 @@ class AccessScreen(TableScreen):
 
     def selected(self) -> dict[str, str]:
         """The broker, and the subject under the cursor, also as a user."""
-        if self._chosen is None:
+        grant: Grant | None = self.table.chosen
+        if grant is None:
             return {} if self._replica is None else of_replica(self._replica)
-        kind, _, name = self._chosen.subject.partition(":")
+        kind, _, name = grant.subject.partition(":")
         user = {"USER": name} if kind == "User" else {}
-        return of_replica(self._chosen.replica) | {"User:NAME": self._chosen.subject} | user
+        return of_replica(grant.replica) | {"User:NAME": grant.subject} | user
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _chosen(self) -> Grant | None:
-        key = self.table.cursor_key
-        return None if key is None else self.table.part(key)
-
-    def _grant(self) -> Grant | None:
-        """The row under the cursor. Says so if there is none."""
-        return None if self.row_key() is None else self._chosen
-
     def _user(self) -> tuple[UserInfo, str] | None:
         """The user of the row, and the broker's address. Says so if the broker lists no user of that name."""
-        if (row := self._grant()) is None:
+        row: Grant | None = self.row()
+        if row is None:
             return None
         if row.user is None:
             self.dashboard.say("the broker lists no such user", is_error=True)
@@ -143,13 +136,13 @@ class AccessScreen(TableScreen):
         """Opens the form for the entry under the cursor, which can also add another entry."""
         from rmqadmin.tui.dialogs.access import grant
 
-        if (row := self._grant()) is not None:
+        if (row := self.row()) is not None:
             self.open_change(grant(row.subject, row.entry, row.replica.broker_addr))
 
     def action_revoke(self) -> None:
         from rmqadmin.tui.dialogs.access import revoke
 
-        if (row := self._grant()) is None:
+        if (row := self.row()) is None:
             return
         if row.entry is None:
             self.dashboard.say("nothing is granted here", is_error=True)

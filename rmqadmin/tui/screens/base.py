@@ -337,10 +337,10 @@ class DashboardScreen(TabScreen):
             return len(self.dashboard.way) > 1
         if action == "open_tab":
             return self.tabbed is not None and 1 <= int(str(parameters[0])) <= len(self.tabbed.titles())
+        if action in ("filter", "export") and self.filtered_table() is None:
+            return False
         if action == "filter" and isinstance(self.focused, Input):
             return False  # the key is text
-        if action == "export" and self.filtered_table() is None:
-            return False
         return not (action in self.changing_actions and self.dashboard.read_only)
 
     async def action_back(self) -> None:

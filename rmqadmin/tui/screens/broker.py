@@ -54,7 +54,7 @@ class BrokerScreen(TableScreen):
 
     def selected(self) -> dict[str, str]:
         """The broker, and the property under the cursor, if it can be changed."""
-        setting, selected = self._chosen, of_replica(self._replica)
+        setting, selected = self.table.chosen, of_replica(self._replica)
         if setting is not None and setting.kind == "config":
             selected["PROPERTY"] = setting.row.name
         return selected
@@ -64,15 +64,10 @@ class BrokerScreen(TableScreen):
 
         return brokers.read_settings(client, self._replica.broker_addr, self._kind)
 
-    @property
-    def _chosen(self) -> Setting | None:
-        key = self.table.cursor_key
-        return None if key is None else self.table.part(key)
-
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.brokers import broker_property
 
-        setting = self._chosen
+        setting: Setting | None = self.table.chosen
         if setting is None or setting.kind != "config":
             self.dashboard.say("only properties of the configuration can be changed", is_error=True)
             return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from rmqadmin.core.results import Shape
-from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
+from rmqadmin.core.servers.ha_sets import in_sync_text
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
 from rmqadmin.tui.refresh import Feed
@@ -133,16 +133,12 @@ class BrokerSetsScreen(MapScreen):
         return f"{counted(len(names), 'set')}, {counted(self.map.all_count, 'broker')}" if names else "sets unknown"
 
     def selected(self) -> dict[str, str]:
-        key = self.map.cursor_key
-        if key is None:
+        row: SetRow | None = self.map.chosen
+        if row is None:
             return {}
-        row: SetRow = self.map.part(key)
         of_set, addr = row.of_set, row.member.broker_addr
-        return {"HOST:PORT": addr, "BROKER": of_set.broker_name, "CLUSTER": of_set.cluster, **self._controllers(of_set)}
-
-    @staticmethod
-    def _controllers(of_set: HaSet) -> dict[str, str]:
-        return {"HOST:PORT[;...]": of_set.controller_addrs} if of_set.controller_addrs else {}
+        controllers = {"HOST:PORT[;...]": of_set.controller_addrs} if of_set.controller_addrs else {}
+        return {"HOST:PORT": addr, "BROKER": of_set.broker_name, "CLUSTER": of_set.cluster, **controllers}
 
 
 def _no_problem(found: ReadSets) -> Content:

@@ -24,7 +24,6 @@ from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 if TYPE_CHECKING:
-    from rmqadmin.core.servers.broker_state import Replica
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import SeenBroker
     from rmqadmin.tui.memory.readings import RowReading
@@ -163,12 +162,8 @@ class BrokersScreen(TableScreen):
         self.dashboard.open_thing(event.row.replica)
 
     def selected(self) -> dict[str, str]:
-        key = self.table.cursor_key
-        return {} if key is None else of_replica(self._replica(key))
-
-    def _replica(self, key: str) -> Replica:
-        seen: SeenBroker = self.table.part(key)
-        return seen.replica
+        seen: SeenBroker | None = self.table.chosen
+        return {} if seen is None else of_replica(seen.replica)
 
     def action_plot(self) -> None:
         """Needs no reader: the pulse reads every broker, also one that was gone and is back."""
@@ -176,14 +171,14 @@ class BrokersScreen(TableScreen):
             self.dashboard.plot(Subject(SubjectKind.BROKER, key), None)
 
     def action_topics(self) -> None:
-        if (key := self.row_key()) is not None:
-            self.dashboard.open_thing(self._replica(key), 3)
+        if (seen := self.row()) is not None:
+            self.dashboard.open_thing(seen.replica, 3)
 
     def action_permissions(self) -> None:
         from rmqadmin.tui.screens.access import AccessScreen
 
-        if (key := self.row_key()) is not None:
-            self.app.push_screen(AccessScreen(self._replica(key)))
+        if (seen := self.row()) is not None:
+            self.app.push_screen(AccessScreen(seen.replica))
 
     def action_replicas(self) -> None:
         from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
@@ -193,8 +188,8 @@ class BrokersScreen(TableScreen):
     def action_write_perm(self) -> None:
         from rmqadmin.tui.dialogs.brokers import write_perm
 
-        if (key := self.row_key()) is not None:
-            self.open_change(write_perm(self._replica(key).broker_name))
+        if (seen := self.row()) is not None:
+            self.open_change(write_perm(seen.replica.broker_name))
 
     def action_forget(self) -> None:
         """Removes a broker that is gone for good from the list."""

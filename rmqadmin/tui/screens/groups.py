@@ -146,8 +146,8 @@ class GroupsScreen(TableScreen):
         return [*super().make_feeds(), states]
 
     def selected(self) -> dict[str, str]:
-        key = self.table.cursor_key
-        return {} if key is None else {"GROUP": self.table.part(key).group}
+        facts: GroupFacts | None = self.table.chosen
+        return {} if facts is None else {"GROUP": facts.group}
 
     def read_rows(self, client: DashboardClient) -> Found[GroupFacts]:
         return self._read(client, self.dashboard.memory)
@@ -176,10 +176,8 @@ class GroupsScreen(TableScreen):
 
     def _known(self) -> GroupFacts | None:
         """The group under the cursor. None, with a notification, if no broker that can be asked has it."""
-        if (key := self.row_key()) is None:
-            return None
-        facts: GroupFacts = self.table.part(key)
-        if facts.brokers:
+        facts: GroupFacts | None = self.row()
+        if facts is None or facts.brokers:
             return facts
         self.dashboard.say("no broker that can be asked has this group", is_error=True)
         return None

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from rmqadmin.core.units import unchanged_text
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.widgets.advice import Advice
+from rmqadmin.tui.widgets.detail import LongLines
 from rmqadmin.tui.widgets.tables.columns import Column
 
 
@@ -31,7 +31,7 @@ class MapScreen(DashboardScreen):
         raise NotImplementedError
 
     def body(self) -> Iterable[Widget]:
-        yield Advice(id="advice")
+        yield LongLines("asking …", id="advice")
         yield self.map
         yield Static("Changes", classes="caption", id="caption")
         yield self.moves
@@ -40,7 +40,7 @@ class MapScreen(DashboardScreen):
         self, advice: Sequence[Content], rows: Mapping[str, Any], moves: Mapping[str, Any], since_ms: int | None
     ) -> None:
         """``moves``: the changes, newest first, since the first look at ``since_ms``."""
-        self.query_one(Advice).show(advice)
+        self.query_one("#advice", LongLines).show(advice)
         self.map.set_rows(rows.items())
         self.query_one("#caption", Static).update(Content(f"Changes: {len(moves):,}"))
         self.moves.say_when_empty(unchanged_text(since_ms))

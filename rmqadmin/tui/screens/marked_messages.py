@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -36,11 +35,10 @@ class MarkedMessagesScreen(TableScreen):
     def selected(self) -> dict[str, str]:
         if not self.topic:
             return {}
-        key = self.table.cursor_key
-        group = group_in_topic(self.topic)
+        message, group = self.table.chosen, group_in_topic(self.topic)
         return {
             "TOPIC": self.topic,
-            **({} if key is None else {"ID": self.table.part(key).message_id}),
+            **({} if message is None else {"ID": message.message_id}),
             **({} if group is None else {"GROUP": group}),
         }
 
@@ -50,7 +48,7 @@ class MarkedMessagesScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen
 
-        self.app.push_screen(MessageScreen(event.row, ListWalk(self.table)))
+        self.app.push_screen(MessageScreen(event.row, self.table))
 
     def _wanted(self) -> list[Any]:
         """The marked messages, or that of the row under the cursor. Empty, with a notification, if there is neither."""

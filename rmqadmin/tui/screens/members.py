@@ -143,18 +143,14 @@ class ClientsScreen(TableScreen):
         return clients.read_client_numbers(client, self.dashboard.memory, rows)
 
     def selected(self) -> dict[str, str]:
-        one = self._chosen()
+        one: OnlineClient | None = self.table.chosen
         return {} if one is None else {"GROUP": one.facts.group, "CLIENT": one.connection.client_id}
-
-    def _chosen(self) -> OnlineClient | None:
-        key = self.table.cursor_key
-        return None if key is None else self.table.part(key)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         self._open(event.row)
 
     def action_stacks(self) -> None:
-        if self.row_key() is not None and (one := self._chosen()) is not None:
+        if (one := self.row()) is not None:
             self._open(one, 4)
 
     def _open(self, one: OnlineClient, tab: int = 1) -> None:

@@ -29,7 +29,6 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.message_facts import (
     facts_of,
     history_lines,
@@ -84,7 +83,7 @@ def read_contents(message: FoundMessage) -> Contents:
 class MessageScreen(DashboardScreen):
     """Keys ``1`` to ``8`` open the tabs. Only a message that failed has the last one, which stands beside the others
     from 110 columns on. A tab is made when it is opened, those of the body only when that has been parsed. ``[`` and
-    ``]`` walk along the list that the message was opened from."""
+    ``]`` walk along the list that the message was opened from, as filtered and sorted there."""
 
     file_name = "message"
     AUTO_FOCUS = "TabPane > Lines, TabPane > RowTable"
@@ -99,11 +98,11 @@ class MessageScreen(DashboardScreen):
         bound("pager"),
     ]
 
-    def __init__(self, message: FoundMessage, walk: ListWalk | None = None, *, tab: str | None = None):
-        """``tab`` is opened first; None for the one that shows the body best."""
+    def __init__(self, message: FoundMessage, table: RowTable | None = None, *, tab: str | None = None):
+        """``table``: the list. ``tab`` is opened first; None for the one that shows the body best."""
         super().__init__()
         self.message = message
-        self._walk, self._chosen_tab = walk, tab
+        self._table, self._chosen_tab = table, tab
         self._has_failed = group_in_topic(message.stored.topic) is not None
         self._copies: list[StoredCopy] | None = None
         self.side = Lines(is_wrapped=True)
@@ -257,17 +256,18 @@ class MessageScreen(DashboardScreen):
 
     async def action_step(self, rows: int) -> None:
         """Shows another message of the list, on the tab that the user has chosen."""
-        found = self._walk.step(rows) if self._walk is not None else None
+        found: FoundMessage | None = None if self._table is None else self._table.step(rows)
         if found is None:
             self.dashboard.say("the list ends here")
             return
         tab = self._chosen_tab
         if tab == "history" and group_in_topic(found.stored.topic) is None:
             tab = None
-        await self.app.switch_screen(MessageScreen(found, self._walk, tab=tab))
+        await self.app.switch_screen(MessageScreen(found, self._table, tab=tab))
 
     def rows_text(self) -> str:
-        return "" if self._walk is None else f"message {self._walk.place()}"
+        table = self._table
+        return "" if table is None else f"message {table.cursor_at + 1:,} of {table.shown_count:,}"
 
     def action_fold(self) -> None:
         """Folds the text of the tab, if it has any, or unfolds it."""
@@ -324,8 +324,6 @@ class MessageScreen(DashboardScreen):
         return {"groups": self.tracks, "trace": self.trace}.get(self.open_tab)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "filter" and self.is_mounted and self.open_tab not in _ASKING_TABS:
-            return False
         if action in _BODY_ACTIONS and self.contents is None:
             return False
         if action == "export":
@@ -333,7 +331,7 @@ class MessageScreen(DashboardScreen):
         if action == "pager" and self.app.is_web:  # a page has no terminal to give away
             return False
         if action == "step":
-            return self._walk is not None
+            return self._table is not None
         if action == "tab" and parameters == ("history",):
             return self._has_failed
         return super().check_action(action, parameters)

@@ -280,5 +280,4 @@ class MessagesScreen(MarkedMessagesScreen):
 
     def _show_preview(self) -> None:
         if self.has_class("-wide") and not self._suspended and self.is_mounted:
-            key = self.table.cursor_key
-            self.preview.show(None if key is None else self.table.part(key))
+            self.preview.show(self.table.chosen)

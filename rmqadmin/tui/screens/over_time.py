@@ -76,9 +76,6 @@ class OverTimeScreen(DashboardScreen):
         sampler = self.dashboard.sampler
         return self.feeds or ([] if sampler is None else sampler.shown_feeds)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "filter" and super().check_action(action, parameters)
-
     async def _refresh(self, feed: Feed) -> None:
         sampler = self.dashboard.sampler
         if self._read is not None:

@@ -173,7 +173,7 @@ class PulseScreen(DashboardScreen):
 
     def show_detail(self, detail: Detail) -> None:
         """All of the finding under the cursor, and what to do about it."""
-        one: Wrong | None = None if self.troubles.cursor_key is None else self.troubles.part(self.troubles.cursor_key)
+        one: Wrong | None = self.troubles.chosen
         if one is None:
             detail.show(())
             return
@@ -217,7 +217,7 @@ class PulseScreen(DashboardScreen):
         table = self.focused
         if not isinstance(table, RowTable) or (key := table.cursor_key) is None:
             return None
-        return self._subject(table, key, table.part(key))
+        return self._subject(table, key, table.chosen)
 
     def selected(self) -> dict[str, str]:
         subject = self._chosen()

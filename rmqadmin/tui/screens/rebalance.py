@@ -123,8 +123,8 @@ class RebalanceScreen(MapScreen):
         return lines or [Content("every queue has its member" if owners.members else state.nobody_text())]
 
     def selected(self) -> dict[str, str]:
-        key = self.map.cursor_key
-        return {"GROUP": self._facts.group, **({} if key is None else of_queue(self.map.part(key).queue))}
+        row: OwnedRow | None = self.map.chosen
+        return {"GROUP": self._facts.group, **({} if row is None else of_queue(row.queue))}
 
     def rows_text(self) -> str:
         if self.map.all_count:

@@ -50,9 +50,6 @@ class StackScreen(DashboardScreen):
     def interval_s(self) -> float | None:
         return None
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "filter" and super().check_action(action, parameters)
-
     async def _refresh(self, feed: Feed) -> None:
         text = await feed.ask(clients.read_stack, self.dashboard.memory, self._facts, self._client_id)
         lines = [printable(line.expandtabs(4)) for line in stack_lines(text or "")]

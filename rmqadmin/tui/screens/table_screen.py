@@ -214,6 +214,10 @@ class TableScreen(DashboardScreen):
             self.dashboard.say(self.table.why_empty(), is_error=True)
         return self.table.cursor_key
 
+    def row(self) -> Any:
+        """As ``row_key``: the base part of that row."""
+        return None if self.row_key() is None else self.table.chosen
+
     def action_plot(self) -> None:
         if self.SAMPLED is None or (key := self.row_key()) is None:
             return

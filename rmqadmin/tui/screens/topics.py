@@ -138,8 +138,8 @@ class TopicsScreen(TableScreen):
         self._broker_name = broker_name
 
     def selected(self) -> dict[str, str]:
-        key = self.table.cursor_key
-        return {} if key is None else {"TOPIC": self.table.part(key).topic}
+        facts: TopicFacts | None = self.table.chosen
+        return {} if facts is None else {"TOPIC": facts.topic}
 
     def read_rows(self, client: DashboardClient) -> Found[TopicFacts]:
         found = topics.read_topics(client, self.dashboard.memory)
@@ -163,16 +163,13 @@ class TopicsScreen(TableScreen):
     def action_messages(self) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen
 
-        if (facts := self._chosen()) is not None:
+        if (facts := self.row()) is not None:
             self.app.push_screen(MessagesScreen(facts.topic))
-
-    def _chosen(self) -> TopicFacts | None:
-        key = self.row_key()
-        return None if key is None else self.table.part(key)
 
     def _known(self) -> TopicFacts | None:
         """The topic under the cursor. None, with a notification, if no broker that can be asked has it."""
-        if (facts := self._chosen()) is None or facts.masters:
+        facts: TopicFacts | None = self.row()
+        if facts is None or facts.masters:
             return facts
         self.dashboard.say("no broker that can be asked has this topic", is_error=True)
         return None
@@ -201,7 +198,7 @@ class TopicsScreen(TableScreen):
         """Deletes a topic, also one that only the nameserver knows."""
         from rmqadmin.tui.dialogs.topics import delete_topic
 
-        if (facts := self._chosen()) is not None:
+        if (facts := self.row()) is not None:
             mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
             self.open_change(delete_topic(facts, mine or self.dashboard.memory.clusters))
 
@@ -227,10 +224,9 @@ class QueuesScreen(TableScreen):
         self._in_tps: float | None = None
 
     def selected(self) -> dict[str, str]:
-        key = self.table.cursor_key
-        if key is None:
+        row: QueueRow | None = self.table.chosen
+        if row is None:
             return {"TOPIC": self._topic}
-        row: QueueRow = self.table.part(key)
         return of_queue(MessageQueue(self._topic, row.broker_name, row.queue_id))
 
     def read_rows(self, client: DashboardClient) -> Found[QueueRow]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 
@@ -26,18 +25,30 @@ ROWS_MAX = 20
 """Of a small table: it is made again for each row that the cursor comes to."""
 
 
-class Detail(VerticalScroll):
-    """Beside a list, or a part of one, on a terminal that is wide enough: ``is_open`` says whether it is."""
+class LongText(VerticalScroll):
+    """Scrolls where its text has more lines than room. Can have the focus only then: otherwise ``tab`` would stop where
+    nothing can be done."""
 
-    def compose(self) -> ComposeResult:
-        yield FrameLine()
+    def allow_focus(self) -> bool:
+        return self.max_scroll_y > 0
+
+
+class LongLines(LongText):
+    """Lines that are shown all at once."""
+
+    def __init__(self, first: str = "", *, id: str):
+        super().__init__(FrameLine(first), id=id)
+
+    def show(self, lines: Iterable[Content]) -> None:
+        self.query_one(FrameLine).tell(Content("\n").join(lines))
+
+
+class Detail(LongLines):
+    """Beside a list, or a part of one, on a terminal that is wide enough: ``is_open`` says whether it is."""
 
     @property
     def is_open(self) -> bool:
         return self.screen.has_class("-wide")
-
-    def show(self, lines: Iterable[Content]) -> None:
-        self.query_one(FrameLine).tell(Content("\n").join(lines))
 
     @property
     def room(self) -> int:

@@ -215,6 +215,12 @@ class RowTable(WindowTable):
         line = self.model.lines.get(key)
         return None if line is None else line.parts.get(part)
 
+    @property
+    def chosen(self) -> Any:
+        """The base part of the row under the cursor; None if there is no row."""
+        line = self.cursor_line
+        return None if line is None else line.parts[BASE]
+
     def cut_cells(self) -> list[CutCell]:
         """The cells of the cursor's row that are left out or shortened, and errors in full."""
         line = self.cursor_line
@@ -246,6 +252,14 @@ class RowTable(WindowTable):
         if (at := self._at_of(key)) is not None:
             self._place(at, self._top)
             self.moved()
+
+    def step(self, rows: int) -> Any:
+        """Moves the cursor ``rows`` down, or up if negative, and returns the base part there. None past either end."""
+        at = self.cursor_at + rows
+        if not 0 <= at < self.shown_count:
+            return None
+        self.move_to(self.model.shown[at].key)
+        return self.chosen
 
     def action_first(self) -> None:
         self._place(0, 0)
