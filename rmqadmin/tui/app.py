@@ -303,15 +303,16 @@ class DashboardApp(BaseApp):
             await self.pop_screen()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of nouns do not work in a dialog, which has its own keys. Those that open another screen have priority,
-        so that a key behind them goes to that screen; in a line, they are text."""
+        """Keys of nouns do not work in a dialog, which has its own keys and may have a change running; nor does the
+        palette, which leads to places. Those that open another screen have priority, so that a key behind them goes to
+        that screen; in a line, they are text."""
         if action == "replay":
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
         if action in ("go", "command_line") and isinstance(self.focused, Input):
             return False
         if action == "undo" and (self.last_undo is None or self.read_only):
             return False
-        if action in ("go", "interval", "system", "command_line", "undo"):
+        if action in ("go", "interval", "system", "command_line", "command_palette", "undo"):
             return isinstance(self.screen, DashboardScreen)
         return True
 
@@ -371,8 +372,7 @@ class DashboardApp(BaseApp):
     def action_command_palette(self) -> None:
         from rmqadmin.tui.command_line.palette import Palette
 
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette())
+        self.push_screen(Palette())
 
     def search_themes(self) -> None:
         from rmqadmin.tui.command_line.palette import Palette

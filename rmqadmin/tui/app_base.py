@@ -17,7 +17,6 @@ from textual.widgets import Input
 
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.garbage import LOOK_S, Garbage
 from rmqadmin.tui.key_map import keymap, unknown_names
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
@@ -55,7 +54,6 @@ class BaseApp(App[None]):
         self.problems += unknown_names(settings.keys)
         self._touched_ms = self._away_since_ms = self.now_ms()
         self._is_ready = self._is_to_leave = False
-        self._garbage = Garbage()
 
     def on_ready(self) -> None:
         self._is_ready = True
@@ -66,14 +64,9 @@ class BaseApp(App[None]):
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         for problem in self.problems:
             self.say(problem, is_error=True)
-        self._garbage.begin()
-        self.set_interval(LOOK_S, self._garbage.look)
         if self.is_web:
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
-
-    def on_unmount(self) -> None:
-        self._garbage.end()
 
     def _end_without(self, server: int) -> None:
         """Ends the dashboard of a page when the web server has ended, even if that was killed."""
@@ -115,7 +108,6 @@ class BaseApp(App[None]):
             event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
-            self._garbage.touched()
         await super().on_event(event)
 
     @property

@@ -86,7 +86,7 @@ class Feed:
         try:
             await self._refresh(self)
         except RocketMQError as error:
-            self._failed(str(error))
+            self._failed(str(error).partition("\n")[0])  # Apache's refusals go on with links to its pages
         except Exception as error:  # the outermost edge: the dashboard must not end
             self._failed(f"defect, {type(error).__name__}: {error}")
         else:

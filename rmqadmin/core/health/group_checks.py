@@ -209,13 +209,21 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
     messages = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}"
     if standing.member_count == 0:
         waits = "" if oldest_ms is None else f", the oldest for {duration(now_ms - oldest_ms)}"
-        grade = Grade.WARNING if standing.was_online else Grade.NOTE
+        grade = Grade.WARNING if standing.was_online or _is_left(standing, now_ms) else Grade.NOTE
         fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
         yield _finding(standing, grade, Check.LAG, f"{standing.nobody_text}, and {messages}{waits}", fix)
     elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
         grows = trend is None or trend.motion is not LagMotion.SHRINKING
         what = f"{duration(now_ms - oldest_ms)} behind{_course(trend)}: {messages}"
         yield _finding(standing, Grade.WARNING if grows else Grade.NOTE, Check.LAG, what, look_closer(standing.group))
+
+
+def _is_left(standing: GroupStanding, now_ms: int) -> bool:
+    """Whether messages were consumed that are not older than a day, and none is now: somebody was online."""
+    newest_ms = max((queue.entry.last_timestamp for queue in standing.queues), default=0)
+    moves = standing.trend is not None and standing.trend.consumed_count > 0
+    moves = moves or (standing.idle is not None and standing.idle.for_ms < STUCK_AFTER_MS)
+    return newest_ms > 0 and now_ms - newest_ms < 24 * HOUR_MS and not moves
 
 
 def deletion_text(left_ms: int) -> str:

@@ -9,7 +9,7 @@ from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import LagTrend
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
-from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.group_checks import STUCK_AFTER_MS, group_findings
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import count, duration
 from rmqadmin.tui.memory.changes import ChangeLog
@@ -123,6 +123,8 @@ class GroupMemory:
         is_offline = standing.member_count == 0
         if is_offline:
             unknown.add(Check.STUCK)
+            if not standing.was_online and (standing.idle is None or standing.idle.for_ms < STUCK_AFTER_MS):
+                unknown.add(Check.LAG)  # somebody may consume without being a member
         found = [one for one in group_findings(standing, at_ms) if one.check != Check.OFFSETS]
         if standing.trend is None and not is_offline:  # not watched for long enough
             unknown.add(Check.LAG)
@@ -134,7 +136,7 @@ class GroupMemory:
             found,
             unknown=unknown,
             stays=stays,
-            new=(Check.LAG,) if is_offline else (),
+            new=(Check.LAG,) if is_offline and standing.was_online else (),
             by_members=members is not None,
         )
 

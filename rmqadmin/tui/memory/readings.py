@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin.core.groups.queue_owners import QueueOwners
+from rmqadmin.core.groups.queue_owners import QueueOwners, without_heading
 from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqproto.bodies.base import MessageQueue
@@ -88,7 +88,9 @@ class GroupState(msgspec.Struct, frozen=True):
         return frozenset(member.client_id for member in self.owners.members)
 
     def summary(self) -> str:
-        return "unknown" if self.owners is None or self.member_ids is None else self.owners.summary()
+        if self.owners is None or self.member_ids is None:
+            return "unknown"
+        return without_heading(self.owners.summary())
 
     def nobody_text(self) -> str:
         """What to say if no member is known."""

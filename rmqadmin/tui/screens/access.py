@@ -75,11 +75,7 @@ class AccessScreen(TableScreen):
             Column(name="type", value=lambda grant: grant.user.user_type if grant.user else None),
             Column(name="status", value=_status, mark=_status_mark),
             Column(name="policy", value=lambda grant: grant.policy_type, importance=MINOR),
-            Column(
-                name="resource",
-                value=_resource,
-                importance=VITAL,
-            ),
+            Column(name="resource", value=_resource, importance=VITAL),
             Column(name="actions", value=lambda grant: ", ".join(grant.entry.actions) if grant.entry else None),
             Column(name="source", words="from", value=_source_ips),
             Column(name="decision", value=_decision, mark=_decision_mark, importance=VITAL),

@@ -31,21 +31,14 @@ class BrokerScreen(TableScreen):
             *([Column(name="group", words="of", importance=MINOR)] if self._kind == "status" else []),
             Column(name="name", value=lambda setting: setting.row.name, is_name=True, importance=VITAL),
             Column(
-                name="value",
-                described=lambda setting: setting.described,
-                shape=Shape.PROSE,
-                importance=VITAL,
+                name="value", described=lambda setting: setting.described, shape=Shape.PROSE, importance=VITAL,
                 width_max=1000,
             ),
             Column(
-                name="meaning",
-                form=lambda meaning: meaning or "",
-                shape=Shape.PROSE,
-                importance=MINOR,
-                is_sparse=True,
+                name="meaning", form=lambda meaning: meaning or "", shape=Shape.PROSE, importance=MINOR, is_sparse=True,
                 readable_width=80,  # if narrower, only the cursor's row shows it
             ),
-        ]
+        ]  # fmt: skip
 
     def __init__(self, replica: Replica, kind: str):
         """``kind``: ``status`` for its state, ``config`` for its settings."""

@@ -6,6 +6,7 @@ Modules that ask servers are imported by the asking thread, after the first fram
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -20,7 +21,7 @@ from rmqadmin.tui.screens.over_time_columns import line_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.screens.table_screen import TableScreen
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ class BrokerHealth(msgspec.Struct, frozen=True):
         return Finding(Grade.ERROR, Check.REACHABLE, subject, self.text())
 
 
-_NUMBERS = TableScreen.NUMBERS
 _HEALTH = "health"
 """The part that says whether a broker serves. It is always refreshed, while the numbers of a broker that does not serve
 are kept."""
@@ -66,7 +66,7 @@ are kept."""
 def _number(name: str, **how: Any) -> Column:
     """A number that a broker which does not answer has not told."""
     return Column(
-        name=name, part=_NUMBERS, value=lambda state: getattr(state.row, name), is_number=True,
+        name=name, part=NUMBERS, value=attrgetter(f"row.{name}"), is_number=True,
         is_unknown=lambda state: state.row.error is not None, **how,
     )  # fmt: skip
 
@@ -95,27 +95,24 @@ class BrokersScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column(name="broker_name", value=lambda seen: seen.replica.broker_name, importance=VITAL),
-            Column(name="broker_id", value=lambda seen: seen.replica.broker_id, is_number=True, importance=VITAL),
-            Column(name="cluster", value=lambda seen: seen.replica.cluster, importance=MINOR),
-            Column(name="broker_addr", value=lambda seen: seen.replica.broker_addr, importance=MINOR),
-            Column(name="version", part=_NUMBERS, value=lambda state: state.row.version, importance=MINOR),
+            Column(name="broker_name", value=attrgetter("replica.broker_name"), importance=VITAL),
+            Column(name="broker_id", value=attrgetter("replica.broker_id"), is_number=True, importance=VITAL),
+            Column(name="cluster", value=attrgetter("replica.cluster"), importance=MINOR),
+            Column(name="broker_addr", value=attrgetter("replica.broker_addr"), importance=MINOR),
+            Column(name="version", part=NUMBERS, value=attrgetter("row.version"), importance=MINOR),
             _number("in_tps"),
             line_column("in_tps"),
             _number("out_tps"),
             line_column("out_tps"),
-            Column(name="in_today", part=_NUMBERS, is_number=True, importance=MINOR),
-            Column(name="out_today", part=_NUMBERS, is_number=True, importance=MINOR),
+            Column(name="in_today", part=NUMBERS, is_number=True, importance=MINOR),
+            Column(name="out_today", part=NUMBERS, is_number=True, importance=MINOR),
             _number("disk_ratio", mark=_disk_mark, importance=VITAL),
             Column(
-                name="earliest_message_ms",
-                part=_NUMBERS,
-                value=lambda state: state.row.earliest_message_ms,
-                is_time=True,
+                name="earliest_message_ms", part=NUMBERS, value=attrgetter("row.earliest_message_ms"), is_time=True,
                 importance=MINOR,
             ),
             state_column(40),
-        ]
+        ]  # fmt: skip
 
     def state_of(self, key: str, health: BrokerHealth | None, wrong: tuple[Finding, ...]) -> RowState:
         """Whether it serves is what it was just asked; the pulse asked some seconds ago."""

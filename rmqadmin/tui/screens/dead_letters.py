@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
 
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.units import moment
@@ -12,11 +14,9 @@ from rmqadmin.tui.screens.row_state import state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqproto.names import DLQ_PREFIX
-
-_NUMBERS = TableScreen.NUMBERS
+from rmqproto.names import group_in_topic
 
 
 class DeadLettersScreen(TableScreen):
@@ -30,54 +30,18 @@ class DeadLettersScreen(TableScreen):
     HAS_DETAIL = True
 
     def columns(self) -> list[Column]:
+        def number(name: str, field: str, **how: Any) -> Column:
+            return Column(name=name, part=NUMBERS, value=attrgetter(f"letters.{field}"), **how)
+
         return [
-            Column(
-                name="group",
-                value=lambda topic: topic.removeprefix(DLQ_PREFIX),
-                importance=VITAL,
-                readable_width=NAME_READABLE,
-            ),
-            Column(
-                name="depth_count",
-                words="depth",
-                part=_NUMBERS,
-                value=lambda depth: depth.letters.depth_count,
-                is_number=True,
-                is_sum=True,
-            ),
-            Column(
-                name="left_count",
-                words="left",
-                part=_NUMBERS,
-                value=lambda depth: depth.letters.left_count,
-                is_number=True,
-                is_sum=True,
-                importance=VITAL,
-            ),
-            Column(
-                name="oldest_ms",
-                part=_NUMBERS,
-                value=lambda depth: depth.letters.oldest_ms,
-                is_time=True,
-                is_sum=True,
-                importance=VITAL,
-            ),
+            Column(name="group", value=group_in_topic, importance=VITAL, readable_width=NAME_READABLE),
+            number("depth_count", "depth_count", words="depth", is_number=True, is_sum=True),
+            number("left_count", "left_count", words="left", is_number=True, is_sum=True, importance=VITAL),
+            number("oldest_ms", "oldest_ms", is_time=True, is_sum=True, importance=VITAL),
             state_column(40),
-            Column(name="newest_ms", part=_NUMBERS, value=lambda depth: depth.letters.newest_ms, is_time=True),
-            Column(
-                name="oldest_at",
-                part=_NUMBERS,
-                value=lambda depth: depth.letters.oldest_ms,
-                form=moment,
-                importance=MINOR,
-            ),
-            Column(
-                name="newest_at",
-                part=_NUMBERS,
-                value=lambda depth: depth.letters.newest_ms,
-                form=moment,
-                importance=MINOR,
-            ),
+            number("newest_ms", "newest_ms", is_time=True),
+            number("oldest_at", "oldest_ms", form=moment, importance=MINOR),
+            number("newest_at", "newest_ms", form=moment, importance=MINOR),
         ]
 
     def selected(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
+from rmqadmin.tui.screens.groups import STATE
 from rmqadmin.tui.screens.members import member_columns
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
@@ -44,6 +44,7 @@ from rmqadmin.tui.sources.groups import (
     QueueOffsets,
     members_interval_s,
 )
+from rmqadmin.tui.widgets.frame import mark_of
 from rmqadmin.tui.widgets.plot import Plot, whole
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -130,36 +131,23 @@ class GroupScreen(DashboardScreen):
             Column(name="queue_id", is_number=True, importance=VITAL),
             Column(name="consumer_offset", part=NUMBERS, value=_entry("consumer_offset"), is_number=True),
             Column(name="broker_offset", part=NUMBERS, value=_entry("broker_offset"), is_number=True),
-            Column(name="lag_count", part=NUMBERS, is_number=True, importance=VITAL),
+            Column(name="lag_count", part=NUMBERS, is_number=True, mark=lambda _: None, importance=VITAL),
             Column(
-                name="lag_ms",
-                words="lag time",
-                part=NUMBERS,
-                value=self._lag_ms,
-                is_number=True,
-                is_age=True,
+                name="lag_ms", words="lag time", part=NUMBERS, value=self._lag_ms, is_number=True, is_age=True,
                 importance=VITAL,
             ),
             line_column("lag_count"),
             Column(name="inflight_count", part=NUMBERS, is_number=True, importance=MINOR),
             Column(
-                name="last_consumed_ms",
-                part=NUMBERS,
+                name="last_consumed_ms", part=NUMBERS, is_time=True, importance=MINOR,
                 value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing consumed yet
-                is_time=True,
-                importance=MINOR,
             ),
             Column(
-                name="owner",
-                part=STATE,
-                value=lambda owner: owner.text(),
-                mark=_owner_mark,
-                shape=Shape.CLAUSES,
-                every=_EVERY,
+                name="owner", part=STATE, value=Ownership.text, mark=_owner_mark, shape=Shape.CLAUSES, every=_EVERY,
                 importance=VITAL,
             ),
             state_column(is_sparse=True),
-        ]
+        ]  # fmt: skip
 
     def body(self) -> Iterable[Widget]:
         with Container(id="parts"):
@@ -207,7 +195,7 @@ class GroupScreen(DashboardScreen):
             numbers = GroupNumbers(
                 totals.lag_count, min(waiting, default=None), totals.consume_tps, lag_lacking=tuple(self._lacks)
             )
-            sampler.pulse.take_rows(SubjectKind.GROUP, {self.facts.group: group_reading(numbers, now_ms)})
+            sampler.pulse.take_rows(SubjectKind.GROUP, {self.facts.group: groups.group_reading(numbers, now_ms)})
 
     def _queue_subject(self, key: str) -> Subject:
         return Subject(SubjectKind.QUEUE, f"{self.facts.group}: {key}")
@@ -307,9 +295,9 @@ class GroupScreen(DashboardScreen):
         return Ownership(state, owners.queues.get(queue, []))
 
     def _show_caption(self, owners: QueueOwners, lacks: Lacks) -> None:
-        color = {Mark.GOOD: "$text-success", Mark.BAD: "bold $text-error"}.get(
-            state_mark(GroupState(owners)) or Mark.WARN, "$text-warning"
-        )
+        worst = next(iter(in_order(members_findings("", owners))), None) if owners.members else None
+        well = "$text-success" if owners.members else "$text-warning"
+        color = well if worst is None else mark_of(worst)[1]
         member_count = at_least(count(len(owners.members))) if lacks else count(len(owners.members))
         self.query_one("#caption", Static).update(
             Content.assemble(
@@ -372,8 +360,7 @@ class GroupScreen(DashboardScreen):
         key, memory, facts = self.offsets.cursor_key, self.dashboard.memory, self.facts
         if self.members.has_focus or key is None:
             subject = Subject(SubjectKind.GROUP, facts.group)
-            read_all = lambda client: read_group_row(client, memory, facts, self.dashboard.now_ms())  # noqa: E731
-            self.dashboard.plot(subject, read_all)
+            self.dashboard.plot(subject, lambda client: groups.read_group_row(client, memory, facts))
             return
 
         def read_queue(client: DashboardClient) -> RowReading:

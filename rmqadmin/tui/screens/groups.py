@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -18,7 +18,6 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
-from rmqadmin.tui.screens.group_state import STATE, STATE_EVERY, group_reading
 from rmqadmin.tui.screens.over_time_columns import line_column, trend_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
@@ -26,14 +25,16 @@ from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, members_interval_s
 from rmqadmin.tui.widgets.detail import part_lines
-from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, NOT_KNOWN, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, NOT_KNOWN, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import is_system_group
 
-_NUMBERS = TableScreen.NUMBERS
+STATE = "state"
+STATE_EVERY = 5
+"""Every fifth refresh asks members for their queues: each question goes through a broker to a consumer."""
+
 ReadGroups = Callable[[DashboardClient, ClusterMemory], Found[GroupFacts]]
 
-_LAG_LACKING = attrgetter("lag_lacking")
 _MEMBERS_UNKNOWN = attrgetter("members_are_unknown")
 
 
@@ -63,50 +64,26 @@ class GroupsScreen(TableScreen):
         """Those of the groups in view, as last read."""
 
     def columns(self) -> list[Column]:
+        def lag_column(name: str, **how: Any) -> Column:
+            return Column(name=name, part=NUMBERS, is_number=True, is_sum=True, lacks=attrgetter("lag_lacking"), **how)
+
         return [
             Column(name="group", importance=VITAL, readable_width=NAME_READABLE),
-            Column(
-                name="lag_count",
-                part=_NUMBERS,
-                is_number=True,
-                is_sum=True,
-                lacks=_LAG_LACKING,
-                is_unknown=attrgetter("lag_is_unknown"),
+            lag_column(
+                "lag_count", is_unknown=attrgetter("lag_is_unknown"), importance=VITAL,
                 mark=lambda _: None,  # most groups have some: the state says whether it is too much
-                importance=VITAL,
             ),
-            Column(
-                name="lag_ms",
-                words="lag time",
-                part=_NUMBERS,
-                value=self._lag_ms,
-                is_number=True,
-                is_age=True,
-                is_sum=True,
-                lacks=_LAG_LACKING,
-                is_unknown=attrgetter("lag_time_is_unknown"),
-                importance=VITAL,
+            lag_column(
+                "lag_ms", words="lag time", value=self._lag_ms, is_age=True,
+                is_unknown=attrgetter("lag_time_is_unknown"), importance=VITAL,
             ),
             line_column("lag_count"),
             trend_column(),
-            Column(
-                name="consume_tps",
-                part=_NUMBERS,
-                is_number=True,
-                is_sum=True,
-                lacks=_LAG_LACKING,
-                is_unknown=_MEMBERS_UNKNOWN,
-            ),
-            Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True, is_unknown=_MEMBERS_UNKNOWN),
+            lag_column("consume_tps", is_unknown=_MEMBERS_UNKNOWN),
+            Column(name="client_count", part=NUMBERS, is_number=True, is_sum=True, is_unknown=_MEMBERS_UNKNOWN),
             state_column(),
-            Column(
-                name="message_model",
-                part=_NUMBERS,
-                value=_model,
-                is_unknown=_MEMBERS_UNKNOWN,
-                importance=MINOR,
-            ),
-        ]
+            Column(name="message_model", part=NUMBERS, value=_model, is_unknown=_MEMBERS_UNKNOWN, importance=MINOR),
+        ]  # fmt: skip
 
     def state_of(self, key: str, facts: GroupFacts, state: GroupState | None, wrong: tuple[Finding, ...]) -> RowState:
         found = (*wrong, *group_row_findings(facts.group, facts.may_consume))
@@ -134,7 +111,7 @@ class GroupsScreen(TableScreen):
         return None if numbers.oldest_waiting_ms is None else self.dashboard.now_ms() - numbers.oldest_waiting_ms
 
     def row_reading(self, numbers: GroupNumbers) -> RowReading:
-        return group_reading(numbers, self.dashboard.now_ms())
+        return groups.group_reading(numbers, self.dashboard.now_ms())
 
     def make_feeds(self) -> Sequence[Feed]:
         states = self.feed(

@@ -23,6 +23,9 @@ class MarkedMessagesScreen(TableScreen):
     changing_actions = frozenset({"redrive"})
     table: MarkedTable
 
+    def make_table(self, **options: Any) -> MarkedTable:
+        return MarkedTable(self.columns(), **options)
+
     @property
     def topic(self) -> str:
         """The topic of all listed messages; empty if none are listed."""

@@ -77,13 +77,11 @@ def track_columns() -> list[Column]:
     return [
         Column(name="group", importance=VITAL),
         Column(
-            name="state",
-            words="what became of it",
-            value=lambda track: track.state.lower().replace("_", " "),
+            name="state", words="what became of it", value=lambda track: track.state.lower().replace("_", " "),
             importance=VITAL,
         ),
         Column(name="reason", shape=Shape.PROSE),
-    ]
+    ]  # fmt: skip
 
 
 def trace_columns() -> list[Column]:

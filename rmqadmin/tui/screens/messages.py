@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from time import monotonic
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from textual.binding import BindingType
@@ -79,14 +79,10 @@ def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
         Column(name="retries", value=lambda message: message.stored.reconsume_times, is_number=True, importance=VITAL),
         Column(name="origin_topic", value=lambda message: message.properties.get(props.RETRY_TOPIC)),
         Column(
-            name="redriven",
-            part=NUMBERS,
-            value=lambda letter: "yes" if letter.is_redriven else None,
-            mark=lambda letter: Mark.DIM,
-            is_sparse=True,
-            importance=VITAL,
+            name="redriven", part=NUMBERS, value=lambda letter: "yes" if letter.is_redriven else None,
+            mark=lambda letter: Mark.DIM, is_sparse=True, importance=VITAL,
         ),
-    ]
+    ]  # fmt: skip
     return [
         Column(name="stored_ms", value=_stored_ms, is_time=True, importance=VITAL),
         Column(name="stored_at", value=_stored_ms, form=moment, importance=MINOR),
@@ -149,9 +145,6 @@ class MessagesScreen(MarkedMessagesScreen):
 
     def columns(self) -> list[Column]:
         return message_columns(of_dead_letters=self.is_of_dead_letters)
-
-    def make_table(self, **options: Any) -> MarkedTable:
-        return MarkedTable(self.columns(), **options)
 
     def body(self) -> Iterable[Widget]:
         with Horizontal(classes="panes"):

@@ -16,8 +16,7 @@ from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
-from rmqadmin.tui.widgets.plot import whole
-from rmqadmin.tui.widgets.time_plot import TimePlot
+from rmqadmin.tui.widgets.plot import TimePlot, whole
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient

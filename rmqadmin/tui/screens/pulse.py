@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import clock, elapsed, unchanged_text
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
@@ -35,14 +35,10 @@ if TYPE_CHECKING:
     from rmqadmin.tui.refresh import Feed
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.over_time import ReadRow
-
-WRONG_LINES, WRONG_LINES_HIGH = 8, 10
-CURVE_LINES, CURVE_LINES_HIGH = 2, 5
-BROKER_LINES = 5
-"""Heights of parts, with the lines of their titles. They never depend on how many rows there are, so nothing jumps."""
+    from rmqadmin.tui.sources.groups import GroupFacts
 
 BREAK_HEIGHT = 30
-"""From so many lines on, parts are higher."""
+"""From so many lines on, parts are higher. Their heights never depend on how many rows there are, so nothing jumps."""
 
 _LISTED = {SubjectKind.BROKER_SET: "replicas", SubjectKind.NAME_SERVER: "nameservers"}
 """The place where all of a kind are listed that have no screen of their own."""
@@ -136,13 +132,14 @@ class PulseScreen(DashboardScreen):
         not_behind = "no group is behind" + (
             f", but unknown on {', '.join(pulse.groups.lacks)}" if pulse.groups.lacks else ""
         )
-        for table, lines, asked_s, none in (
-            (self.brokers, pulse.brokers.lines(), sampler.brokers_s, "no broker"),
-            (self.worst, pulse.groups.worst_lines(), sampler.groups_s, not_behind),
+        for table, kind, lines, asked_s, none in (
+            (self.brokers, SubjectKind.BROKER, pulse.brokers.lines(), sampler.brokers_s, "no broker"),
+            (self.worst, SubjectKind.GROUP, pulse.groups.worst_lines(), sampler.groups_s, not_behind),
         ):
             was = f"{none} when last asked" if sampler.error and none != unknown else none
             table.say_when_empty(was if asked_s else unknown)
-            table.set_rows((key, key) for key in lines)
+            marks = {key: BY_GRADE[found[0].grade] for key, found in pulse.findings(kind).items()}
+            table.set_rows((key, pulse_columns.JudgedName(key, marks.get(key))) for key in lines)
             table.put(NUMBERS, lines, asked_s=asked_s)
 
     def _show_words(self, sampler: Sampler) -> None:
@@ -233,42 +230,37 @@ class PulseScreen(DashboardScreen):
 
     def _reader(self, subject: Subject) -> ReadRow | None:
         """The function that reads more of a subject than the pulse does; None if there is nothing more."""
-        sampler, memory, name = self.dashboard.sampler, self.dashboard.memory, subject.name
-        if (
-            subject.kind is SubjectKind.GROUP
-            and sampler is not None
-            and (lag := (sampler.pulse.groups.lags or {}).get(name))
-        ):
-            from rmqadmin.tui.screens.group_state import read_group_row
-            from rmqadmin.tui.sources.groups import facts_of
+        memory, name = self.dashboard.memory, subject.name
+        if subject.kind is SubjectKind.GROUP and (facts := self._facts(name)) is not None:
+            from rmqadmin.tui.sources.groups import read_group_row
 
-            facts = facts_of(memory, name, lag.broker_names)
-            return lambda client: read_group_row(client, memory, facts, self.dashboard.now_ms())
+            return lambda client: read_group_row(client, memory, facts)
         if subject.kind is SubjectKind.TOPIC:
             from rmqadmin.tui.sources.topics import read_topic_row
 
             return lambda client: read_topic_row(client, memory, name)
         return None
 
+    def _facts(self, group: str) -> GroupFacts | None:
+        """A group as the pulse knows it."""
+        from rmqadmin.tui.sources.groups import facts_of
+
+        sampler = self.dashboard.sampler
+        lag = None if sampler is None else (sampler.pulse.groups.lags or {}).get(group)
+        return None if lag is None else facts_of(self.dashboard.memory, group, [*lag.broker_names, *lag.lacking])
+
     def _cause(self, subject: Subject) -> Screen[None] | None:
         """The screen that shows the cause."""
         from rmqadmin.tui.screens.things import broker_tabs, group_tabs, topic_tabs
 
-        sampler, memory = self.dashboard.sampler, self.dashboard.memory
-        if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
+        if subject.kind is SubjectKind.BROKER and (seen := self.dashboard.memory.seen.get(subject.name)) is not None:
             return broker_tabs(seen.replica).open()
         if subject.kind in _LISTED:
             from rmqadmin.tui.screens.lists import list_of
 
             return list_of(_LISTED[subject.kind])
-        if (
-            subject.kind is SubjectKind.GROUP
-            and sampler is not None
-            and (lag := (sampler.pulse.groups.lags or {}).get(subject.name))
-        ):
-            from rmqadmin.tui.sources.groups import facts_of
-
-            return group_tabs(facts_of(memory, subject.name, [*lag.broker_names, *lag.lacking])).open()
+        if subject.kind is SubjectKind.GROUP and (facts := self._facts(subject.name)) is not None:
+            return group_tabs(facts).open()
         if subject.kind is SubjectKind.DEAD_LETTERS:
             from rmqadmin.tui.screens.messages import MessagesScreen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +26,13 @@ _GROUPS_EVERY = 8
 """Groups are read less often than brokers, so their cells may be older."""
 
 
+class JudgedName(msgspec.Struct, frozen=True):
+    """``mark``: that of the worst that is wrong with what has that name."""
+
+    name: str
+    mark: Mark | None
+
+
 class LogLine(msgspec.Struct, frozen=True):
     """``is_new`` if the change happened while the user was away."""
 
@@ -34,23 +42,21 @@ class LogLine(msgspec.Struct, frozen=True):
 
 def _line(field: str, width: int, *, top: float | None = None, every: float = 1) -> Column:
     """A sparkline of a number's last values, without a title."""
-    return Column(
-        name=field,
-        words=" ",
-        part=NUMBERS,
-        form=lambda values: sparkline(values, width, top=top),
-        shape=Shape.TREND,
-        every=every,
-    )
+    form = lambda values: sparkline(values, width, top=top)  # noqa: E731
+    return Column(name=field, words=" ", part=NUMBERS, form=form, shape=Shape.TREND, every=every)
 
 
 def _number(field: str, *, words: str | None = None, every: float = 1, **more: Any) -> Column:
     return Column(name=field, words=words, part=NUMBERS, is_number=True, importance=VITAL, every=every, **more)
 
 
+def _name(name: str, words: str) -> Column:
+    return Column(name=name, words=words, value=lambda row: row.name, mark=lambda row: row.mark, importance=VITAL)
+
+
 def broker_columns() -> list[Column]:
     return [
-        Column(name="key", words="broker", value=str, importance=VITAL),
+        _name("key", "broker"),
         _number("in_tps"),
         _line("in_line", LINE_WIDTH),
         _number("out_tps"),
@@ -64,9 +70,9 @@ def broker_columns() -> list[Column]:
 
 def worst_columns() -> list[Column]:
     return [
-        Column(name="group", value=str, importance=VITAL),
+        _name("group", "group"),
         _number("lag_ms", words="lag time", every=_GROUPS_EVERY, is_sum=True),
-        _number("lag_count", every=_GROUPS_EVERY, is_sum=True),
+        _number("lag_count", every=_GROUPS_EVERY, is_sum=True, mark=lambda _: None),
         _line("lag_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
         Column(name="trend", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY, readable_width=24),
     ]
@@ -75,49 +81,29 @@ def worst_columns() -> list[Column]:
 def trouble_columns() -> list[Column]:
     return [
         Column(
-            name="name",
-            words="wrong",
-            value=lambda line: line.finding.subject.name,
-            importance=VITAL,
+            name="name", words="wrong", value=attrgetter("finding.subject.name"), importance=VITAL,
             width_max=NAME_WIDTH_MAX,
         ),
         Column(
-            name="text",
-            words="what",
-            value=lambda line: line.finding.what,
-            mark=lambda line: BY_GRADE[line.finding.grade],
-            shape=Shape.CLAUSES,
-            importance=VITAL,
-            readable_width=30,
+            name="text", words="what", value=attrgetter("finding.what"),
+            mark=lambda line: BY_GRADE[line.finding.grade], shape=Shape.CLAUSES, importance=VITAL, readable_width=30,
         ),
         Column(name="since_ms", is_time=True),
-    ]
+    ]  # fmt: skip
 
 
 def change_columns() -> list[Column]:
     return [
         Column(
-            name="at_ms",
-            words="changes",
-            value=lambda line: line.change.at_ms,
-            form=clock,
-            mark=lambda line: Mark.NEW if line.is_new else None,
-            importance=VITAL,
+            name="at_ms", words="changes", value=attrgetter("change.at_ms"), form=clock,
+            mark=lambda line: Mark.NEW if line.is_new else None, importance=VITAL,
         ),
         Column(
-            name="name",
-            words="of",
-            value=lambda line: line.change.subject and line.change.subject.name,
-            is_name=True,
-            width_max=NAME_WIDTH_MAX,
+            name="name", words="of", value=lambda line: line.change.subject and line.change.subject.name, is_name=True,
+            importance=VITAL, width_max=NAME_WIDTH_MAX,
         ),
         Column(
-            name="text",
-            words="what",
-            value=lambda line: line.change.text,
-            mark=lambda line: line.change.mark,
-            shape=Shape.PROSE,
-            importance=VITAL,
-            readable_width=30,
+            name="text", words="what", value=attrgetter("change.text"), mark=attrgetter("change.mark"),
+            shape=Shape.PROSE, importance=VITAL, readable_width=30,
         ),
-    ]
+    ]  # fmt: skip

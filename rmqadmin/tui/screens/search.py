@@ -24,7 +24,6 @@ from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
 from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.tables.columns import Column
-from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.times import RANGE, TimeRange, parse_range
 
@@ -83,9 +82,6 @@ class SearchScreen(MarkedMessagesScreen):
 
     def columns(self) -> list[Column]:
         return message_columns()
-
-    def make_table(self, **options: Any) -> MarkedTable:
-        return MarkedTable(self.columns(), **options)
 
     @property
     def topic(self) -> str:

@@ -53,8 +53,6 @@ class TableScreen(DashboardScreen):
     """How long to wait for an answer, if not as usual."""
     KEEPS_LOST_ROWS = False
     """Whether rows that no broker reports any more stay while a broker that may have them is missing."""
-    NUMBERS = NUMBERS
-    """The part that ``read_numbers`` fills."""
     SAMPLED: ClassVar[SubjectKind | None] = None
     """The kind of the rows, if their numbers are sampled."""
     JUDGED_BY: ClassVar[tuple[str, ...]] = ()
@@ -149,22 +147,22 @@ class TableScreen(DashboardScreen):
             self.table.action_first()
         self.show_frame()
         wanted = self.rows_in_view()
-        if self.table.model.sorted_part == self.NUMBERS:
-            is_known = self.table.model.known_count(self.NUMBERS) == self.table.shown_count
+        if self.table.model.sorted_part == NUMBERS:
+            is_known = self.table.model.known_count(NUMBERS) == self.table.shown_count
             asked_max = SORT_ASKED_AGAIN_MAX if is_known else SORT_ASKED_MAX
-            others = self.table.model.asked_longest_ago(self.NUMBERS, asked_max)
+            others = self.table.model.asked_longest_ago(NUMBERS, asked_max)
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
         numbers = await feed.ask(self.read_numbers, wanted)
         known, told = {}, []
         for key, one in numbers.items():
-            error, before = self.failure_of(one), self.table.part(key, self.NUMBERS)
+            error, before = self.failure_of(one), self.table.part(key, NUMBERS)
             if error is None or before is None or self.failure_of(before) is not None:
                 known[key] = one
             else:
                 told.append(f"{key}: {error}")
         feed.problems = [*feed.problems, *told]
-        self.table.put(self.NUMBERS, known)
+        self.table.put(NUMBERS, known)
         self.numbers_known(numbers)
         self.judge()
         if self.SAMPLED is not None and self.dashboard.sampler is not None:
@@ -189,7 +187,7 @@ class TableScreen(DashboardScreen):
         wrong = {} if sampler is None else sampler.pulse.findings(self.JUDGED_KIND)
         for key, line in self.table.model.lines.items():
             made_from = (*(line.parts.get(part) for part in self.JUDGED_BY), wrong.get(key, ()))
-            error = line.errors.get(self.NUMBERS)
+            error = line.errors.get(NUMBERS)
             if self._judged.get(key) != (*made_from, error):
                 self._judged[key] = (*made_from, error)
                 states[key] = msgspec.structs.replace(self.state_of(key, *made_from), error=error)
@@ -257,8 +255,8 @@ class TableScreen(DashboardScreen):
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if self.table.model.sorted_part == self.NUMBERS:  # rows move with each answer: new are those without numbers
-            news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
+        if self.table.model.sorted_part == NUMBERS:  # rows move with each answer: new are those without numbers
+            news = {key for key in news if self.table.part(key, NUMBERS) is None}
         if news:
             self.feeds[0].want()
 
@@ -266,7 +264,7 @@ class TableScreen(DashboardScreen):
         """Asks at once if the table is now sorted by numbers, because that needs the numbers of rows out of view
         too."""
         self.show_frame()
-        if event.table.model.sorted_part == self.NUMBERS and self.feeds:
+        if event.table.model.sorted_part == NUMBERS and self.feeds:
             self.feeds[0].want()
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -24,11 +25,9 @@ from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
 from rmqadmin.tui.widgets.detail import part_lines
-from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column, columns_of
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, NUMBERS, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-
-_NUMBERS = TableScreen.NUMBERS
 
 
 def _perm(facts: TopicFacts) -> str:
@@ -40,9 +39,8 @@ def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
     return None if read is None or write is None else (read, write)
 
 
-def _unheard(facts: TopicFacts) -> tuple[str, ...]:
-    """Brokers that did not answer and may also have queues of the topic."""
-    return facts.unheard
+_UNHEARD = attrgetter("unheard")
+"""Brokers that did not answer and may also have queues of the topic."""
 
 
 class TopicsScreen(TableScreen):
@@ -54,7 +52,7 @@ class TopicsScreen(TableScreen):
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.TOPIC, {"in_tps": "in/s", "out_tps": "out/s"}
     HAS_DETAIL = True
-    JUDGED_KIND, JUDGED_BY = SubjectKind.TOPIC, (BASE, _NUMBERS)
+    JUDGED_KIND, JUDGED_BY = SubjectKind.TOPIC, (BASE, NUMBERS)
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("messages"),
         bound("send"),
@@ -68,38 +66,21 @@ class TopicsScreen(TableScreen):
     changing_actions = frozenset({"permissions", "new", "edit", "send", "delete"})
 
     def columns(self) -> list[Column]:
+        def total(name: str, **how: Any) -> Column:
+            return Column(name=name, is_number=True, is_sum=True, **how)
+
         return [
             Column(name="topic", importance=VITAL, readable_width=NAME_READABLE),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
             Column(name="perm", value=_perm, form=str),
-            Column(
-                name="queues",
-                value=_queue_nums,
-                form=queue_nums,
-                is_number=True,
-                is_sum=True,
-                lacks=_unheard,
-            ),
-            Column(
-                name="brokers",
-                value=lambda facts: len(facts.configs),
-                is_number=True,
-                is_sum=True,
-                lacks=_unheard,
-                importance=MINOR,
-            ),
-            Column(
-                name="message_count",
-                part=_NUMBERS,
-                is_number=True,
-                is_sum=True,
-                importance=VITAL,
-            ),
-            Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            total("queues", value=_queue_nums, form=queue_nums, lacks=_UNHEARD),
+            total("brokers", value=lambda facts: len(facts.configs), lacks=_UNHEARD, importance=MINOR),
+            total("message_count", part=NUMBERS, importance=VITAL),
+            total("in_tps", part=NUMBERS),
             line_column("in_tps"),
-            Column(name="out_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            total("out_tps", part=NUMBERS),
             line_column("out_tps"),
-            Column(name="last_updated_ms", part=_NUMBERS, is_time=True, importance=MINOR),
+            Column(name="last_updated_ms", part=NUMBERS, is_time=True, importance=MINOR),
             state_column(),
         ]
 

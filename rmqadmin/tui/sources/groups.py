@@ -14,7 +14,7 @@ from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting
 from rmqadmin.core.groups.queue_owners import read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
-from rmqadmin.tui.memory.readings import GroupState
+from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroups
@@ -202,6 +202,24 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
         lacking=tuple(dict.fromkeys([*facts.lacking, *lacks, *deaf])),
         lag_lacking=without_offsets,
     )
+
+
+def group_reading(numbers: GroupNumbers, now_ms: int) -> RowReading:
+    """The numbers of a group that are sampled."""
+    lag_ms = None if numbers.oldest_waiting_ms is None else max(0, now_ms - numbers.oldest_waiting_ms)
+    sampled = {
+        "lag_count": numbers.lag_count, "lag_ms": 0 if numbers.lag_count == 0 else lag_ms,
+        "consume_tps": numbers.consume_tps,
+    }  # fmt: skip
+    return RowReading(sampled, numbers.lag_lacking)
+
+
+def read_group_row(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> RowReading:
+    """Reads the sampled numbers of one group. NotFoundError if they are not known."""
+    numbers = _numbers(admin, memory, facts)
+    if numbers.error is not None:
+        raise NotFoundError(numbers.error)
+    return group_reading(numbers, memory.now_ms())
 
 
 def read_offsets_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupOffsets, Lacks]:

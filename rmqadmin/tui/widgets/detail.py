@@ -71,7 +71,7 @@ def finding_lines(findings: Sequence[Finding], *, are_named: bool = False) -> li
 def fact_lines(facts: Sequence[tuple[str, str]]) -> list[Content]:
     """Labels and values, the values in one column."""
     width = max((len(label) for label, _ in facts), default=0)
-    return [Content.assemble((f"{label:{width}}  ", _LABEL), literal(value)) for label, value in facts]
+    return [Content.assemble(literal(f"{label:{width}}  ", _LABEL), literal(value)) for label, value in facts]
 
 
 def part_lines(title: str, rows: Sequence[Sequence[str]], headings: Sequence[str] = ()) -> list[Content]:

@@ -1,5 +1,8 @@
 """Numbers over time as bars. Each has its name and latest value above, as many lines of bars as there is room for, and
-below several of them the least and the largest value."""
+its least and largest value; one that is plotted alone has them as labels of an axis, and the times below.
+
+Textual has a sparkline but no axes and no gaps, and the plot library textual-plotext takes another 45 ms to load.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,23 @@ from typing import TYPE_CHECKING
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from rmqadmin.core.tables.sparkline import bars
-from rmqadmin.core.units import at_least, count, rate
+from rmqadmin.core.units import at_least, clock, count, rate
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.history import SAMPLES_MAX
+from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberAt, per_column
+from rmqadmin.tui.widgets.frame import FrameLine
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_memory import PulseMemory
 
+LABEL_WIDTH = 10
+_LINES_AROUND = 2
+"""The title above the bars, and the times below them."""
 
 _NAMES = {"in_tps": "in/s", "out_tps": "out/s", "lag_count": "lag of all groups"}
 Form = Callable[[float | None], str]
+"""Formats a value."""
 
 
 def whole(value: float | None) -> str:
@@ -34,32 +41,35 @@ _FORMS: dict[str, Form] = {"in_tps": rate, "out_tps": rate, "lag_count": whole}
 Values = Sequence[float | None]
 
 
-class Plot(Static):
-    """Call ``show`` for a new value. It is only drawn if it looks different, and again when its size changes."""
+class DrawnLines(FrameLine):
+    """Draws itself again when its size changes."""
 
-    _draw: Callable[[], None] | None = None
-    _shown = ""
+    _draw: Callable[[], Content] | None = None
+
+    def draw(self, draw: Callable[[], Content]) -> None:
+        self._draw = draw
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        if self._draw is not None:
+            self.tell(self._draw())
+
+
+class Plot(DrawnLines):
+    """Call ``show`` for a new value."""
 
     def show(self, title: str, values: Values, form: Form, *, latest: str | None = None, note: str = "") -> None:
-        """``form`` formats a value; ``latest`` is the last one, if it is not just that. ``note`` stands beside it."""
+        """``latest`` is the last value, if it is not just that. ``note`` stands beside it."""
         told = latest or form(values[-1] if values else None)
         head = Content.assemble((title, "$text-muted"), "  ", (told, "bold"), "  ", (note, "$text-muted"))
-        self._draw = partial(self._draw_bars, head.rstrip(), values, form)
-        self._draw()
+        self.draw(partial(self._bars, head.rstrip(), values, form))
 
-    def _draw_bars(self, head: Content, values: Values, form: Form) -> None:
+    def _bars(self, head: Content, values: Values, form: Form) -> Content:
         height, values = max(0, self.size.height - 1), values[-max(1, self.size.width) :]
         known = [value for value in values if value is not None]
         foot = [literal(f"{form(min(known))} .. {form(max(known))}", "$text-muted")] if known and height > 3 else []
         drawn = bars(values, max(1, self.size.width), height - len(foot)) if height else []
-        content = Content("\n").join([head, *(Content.styled(line, "$curve") for line in drawn), *foot])
-        if content.plain != self._shown:
-            self._shown = content.plain
-            self.update(content, layout=False)
-
-    def on_resize(self) -> None:
-        if self._draw is not None:
-            self._draw()
+        return Content("\n").join([head, *(Content.styled(line, "$curve") for line in drawn), *foot])
 
 
 class Plots(Horizontal):
@@ -74,3 +84,27 @@ class Plots(Horizontal):
             latest = form(values[-1] if values else None)
             told = at_least(latest) if pulse.is_part(field) else latest
             self.query_one(f"#{field}", Plot).show(title, values, form, latest=told)
+
+
+class TimePlot(DrawnLines):
+    """One number between two axes: value and time."""
+
+    def show(self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Form) -> None:
+        self.draw(partial(self._bars, title, samples, between_ms, form))
+
+    def _bars(self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Form) -> Content:
+        width, height = max(1, self.size.width - LABEL_WIDTH - 1), max(1, self.size.height - _LINES_AROUND)
+        columns = per_column(samples, *between_ms, width)
+        known = [value for value in columns if value is not None]
+        top, bottom = max(known, default=None), min(known, default=None)
+        labels = [form(top), *[""] * (height - 2), *([form(bottom)] if height > 1 else [])]
+        axis = [
+            f"{label:>{LABEL_WIDTH}}▕{line}" for label, line in zip(labels, bars(columns, width, height), strict=True)
+        ]
+        begin, end = map(clock, between_ms)
+        times = f"{'':{LABEL_WIDTH + 1}}{begin}{end:>{max(0, width - len(begin))}}"
+        latest = form(samples[-1].value if samples else None)
+        least = f"least {form(bottom)}, most {form(top)}" if known else "nothing was read yet"
+        head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"), "  ", (least, "$text-muted"))
+        lines = [Content.styled(line, "$line") for line in axis]
+        return Content("\n").join([head, *lines, Content.styled(times, "$text-muted")])

@@ -15,7 +15,7 @@ from rmqadmin.core.messages.body_text import lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_history import failure_facts
 from rmqadmin.core.units import size
-from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.detail import fact_lines
 from rmqadmin.tui.widgets.texts.lines import Lines
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
@@ -23,7 +23,6 @@ from rmqproto.message import properties as props
 SHOWN_SIZE_MAX_BYTES = 64 * 1024
 """How much of a body is shown. The message's own screen shows all of it."""
 LINES_MAX = 2_000
-_LABEL_WIDTH = 14
 
 
 class PreviewText(msgspec.Struct, frozen=True):
@@ -75,9 +74,5 @@ class MessagePreview(Vertical):
         shown = PreviewText([], []) if wanted is None else await asyncio.to_thread(read_preview, wanted)
         if wanted is not self._now:  # the cursor has moved on
             return
-        self._facts.update(Content("\n").join([_fact(*fact) for fact in shown.facts]))
+        self._facts.update(Content("\n").join(fact_lines(shown.facts)))
         self._body.show(shown.lines)
-
-
-def _fact(label: str, value: str) -> Content:
-    return Content.assemble(literal(f"{label:{_LABEL_WIDTH}} ", "$text-muted"), literal(value))

@@ -22,11 +22,12 @@ from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import commands_for
 from rmqadmin.tui.command_line.places import PlaceAsked, understand
 from rmqadmin.tui.command_line.row_command import RowCommand, row_command
+from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import Reach
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.fixed import GROUP, FixedClient
+from tests.rmqadmin.tui.fixed import GROUP, TOPIC, FixedClient
 from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support.quick import in_one_test
@@ -410,6 +411,14 @@ def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypa
         await driver.until_shown("resetOffset -g arrivals")
 
     drive(FixedClient, test, reach=Reach(REACH))
+
+
+async def test_from_a_dialog_the_palette_does_not_open(driver: Driver) -> None:
+    """It led to other places, and closed a dialog whose change was running: nobody saw the outcome."""
+    await at_row(driver, "t", TOPIC, "ctrl+d")
+    await driver.until_shown("Delete the topic")
+    await driver.press("ctrl+p")
+    assert isinstance(driver.app.screen, ChangeDialog)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from rmqadmin.tui.screens.over_time import OverTimeScreen
+from rmqadmin.tui.widgets.plot import TimePlot
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.time_plot import TimePlot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.conftest import BROKER, World

@@ -11,7 +11,8 @@ import pytest
 
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import BACKOFF_MAX_S, Feed
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
+from tests.support.quick import in_one_test
 
 NOWHERE = "127.0.0.1:1"
 
@@ -130,16 +131,22 @@ def test_waits_grow_after_failures_and_the_reason_is_kept(monkeypatch: pytest.Mo
     assert waits[-1] == 2.0, "one success, and it is as quick as ever"
 
 
-def test_a_defect_in_a_screen_is_said_and_does_not_end_the_dashboard() -> None:
+@in_one_test(
+    [
+        (ZeroDivisionError("division by zero"), "defect, ZeroDivisionError: division by zero"),
+        (RefusedError(17, "No route: T\nSee https://rocketmq.apache.org/"), "refused: No route: T"),
+    ]
+)
+def test_why_a_refresh_failed_is_said_in_one_line_and_does_not_end_the_dashboard(failure: Exception, told: str) -> None:
     async def run() -> None:
         async def once(feed: Feed) -> None:
-            raise ZeroDivisionError("division by zero")
+            raise failure
 
         feed = made(once, interval_s=3600)
         task = asyncio.create_task(feed.run())
         while feed.error is None:
             await asyncio.sleep(0)
-        assert feed.error == "defect, ZeroDivisionError: division by zero"
+        assert feed.error == told
         await stopped(task)
 
     asyncio.run(run())

@@ -282,6 +282,25 @@ def test_members_that_are_gone_are_missed_by_who_saw_them(was_online: bool, grad
     assert (found.grade, found.check) == (grade, "lag")
 
 
+@in_one_test(
+    [
+        (23, Idle(STUCK_AFTER_MS, 0), None, Grade.WARNING),
+        (23, None, LagTrend(6, 5, 5, 0), Grade.WARNING),
+        (24, None, None, Grade.NOTE),
+        (23, Idle(STUCK_AFTER_MS - 1, 0), None, Grade.NOTE),
+        (23, None, LagTrend(6, 5, 5, 1), Grade.NOTE),
+    ]
+)
+def test_a_group_that_was_online_within_a_day_is_missed_by_who_never_saw_it(
+    consumed_hours: int, idle: Idle | None, trend: LagTrend | None, grade: Grade
+) -> None:
+    """All its consumers had crashed before the dashboard was opened, and nothing was wrong. Some consume without being
+    members, as Flink's do."""
+    entry = msgspec.structs.replace(BEHIND, last_timestamp=NOW_MS - consumed_hours * HOUR_MS)
+    (found,) = group_findings(msgspec.structs.replace(standing(entry), idle=idle, trend=trend), NOW_MS)
+    assert (found.grade, found.what) == (grade, "nobody is online, and 5 messages wait")
+
+
 def test_who_is_told_to_keep_more_is_told_where() -> None:
     """The command used to contain the word ADDRESS."""
     kept = {"reserved_ms": 72 * HOUR_MS, "broker_addr": "192.0.2.1:10911"}

@@ -28,6 +28,18 @@ from rmqproto.errors import ConnectError
 A, B = "broker-a/0", "broker-b/0"
 
 
+def test_a_group_whose_consumers_had_crashed_before_the_dashboard_was_opened(pulse: PulseMemory, clock: Clock) -> None:
+    for _ in range(3):
+        assert wrong(pulse) == []
+        pulse.take_lags(GroupLags({"billing": lag(3, last_ms=clock.now_ms - 1000), "old": lag(7)}, {}))
+        pulse.groups.take_members("billing", online())
+        pulse.groups.take_members("old", online())
+        clock.now_ms += 30_000
+    pulse.take_lags(GroupLags({"billing": lag(3, last_ms=1000), "old": lag(7)}, {}))
+    assert wrong(pulse) == ["billing: nobody is online, and 3 messages wait"]
+    assert changes(pulse) == [], "it was so before"
+
+
 def says(error: str | None = None, config: dict[str, str] | None = None, **info: object) -> BrokerFacts:
     failure = None if error is None else ConnectError(error)
     replica = Replica("C", "broker-a", 0, "h:1", {key: str(value) for key, value in info.items()}, failure)
@@ -72,9 +84,11 @@ def seen(*keys: str, gone: dict[str, int] | None = None) -> dict[str, SeenBroker
     }
 
 
-def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> GroupLag:
+def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = (), last_ms: int = 0) -> GroupLag:
+    """``last_ms``: when the last message that was consumed was stored."""
     queue = MessageQueue("T", "broker-a", 0)
-    behind = {queue: ConsumeOffset(broker_offset=consumed + count, consumer_offset=consumed)} if count else {}
+    entry = ConsumeOffset(broker_offset=consumed + count, consumer_offset=consumed, last_timestamp=last_ms)
+    behind = {queue: entry} if count else {}
     return GroupLag(count, consumed, 1 if count else None, behind, ("broker-a",), lacking)
 
 
