@@ -44,7 +44,9 @@ def home_dir() -> Path:
 
 
 def expanded(path: str | Path) -> Path:
-    """The path with ``~`` replaced by the user's home."""
+    """The path with ``~`` replaced by the user's home. UsageError for a text that can be no path."""
+    if "\0" in str(path):
+        raise UsageError("a path has no NUL character")
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -12,6 +12,7 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
 from rmqadmin.core.messages.files.formats import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.sending import choose_queue, say_if_new, send_one
+from rmqadmin.core.own_files import expanded
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import duration, size
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog
@@ -92,7 +93,8 @@ def export_dialog(topic: str, messages: Sequence[FoundMessage], told: Callable[[
     async def write(path: str) -> str | None:
         notices: list[str] = []
         try:
-            size_bytes = await asyncio.to_thread(export_messages, path, messages, _COMMAND, notices.append)
+            full = str(expanded(path))
+            size_bytes = await asyncio.to_thread(export_messages, full, messages, _COMMAND, notices.append)
         except RocketMQError as error:
             return str(error)
         told(". ".join([f"exported {len(messages):,} to {path}, {size(size_bytes)}", *notices]))

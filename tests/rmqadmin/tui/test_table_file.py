@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from textual.widgets import Input
 
+from rmqadmin.core.own_files import expanded
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.table_file import write_table
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
@@ -42,12 +43,13 @@ def test_a_sum_that_lacks_a_broker_says_so_in_the_file_too(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("there.csv", "not replaced"), ("x.txt", "must end in"), ("no/x.csv", "No such file")]
+    ("name", "told"),
+    [("there.csv", "not replaced"), ("x.txt", "must end in"), ("no/x.csv", "No such file"), ("x\0.csv", "no NUL")],
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "there.csv").write_text("mine")
     with pytest.raises(UsageError, match=told):
-        write_table(tmp_path / name, rows_of(Lag(1)))
+        write_table(expanded(tmp_path / name), rows_of(Lag(1)))
     assert (tmp_path / "there.csv").read_text() == "mine"
 
 

@@ -195,8 +195,11 @@ async def test_read_only_offers_no_redrive(driver: Driver, world: World) -> None
 
 
 @pytest.mark.slow
-async def test_marked_ones_are_exported_as_msg_export_does(driver: Driver, world: World, tmp_path: Path) -> None:
+async def test_marked_ones_are_exported_as_msg_export_does(
+    driver: Driver, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_letters(world, 2)
+    monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "some.jsonl"
     screen = await at_letters(driver, world, 3)
     await driver.press("space", "space")
@@ -204,7 +207,7 @@ async def test_marked_ones_are_exported_as_msg_export_does(driver: Driver, world
     await driver.press("x")
     await driver.until_shown("Export 2 messages", f"DLQ-{world.group}.jsonl")
     await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
-    driver.app.screen.query_one("#name", Input).value = str(path)
+    driver.app.screen.query_one("#name", Input).value = "~/some.jsonl"
     await driver.press("enter")
     await driver.until_shown("exported 2 to")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
