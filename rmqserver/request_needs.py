@@ -86,15 +86,6 @@ def send_pairs(request: Request[Any], cluster: str) -> Pairs:
     """A send to a retry topic needs that topic's group, whatever group the request names: a consumer whose message
     cannot be sent back sends it to the retry topic as CLIENT_INNER_PRODUCER."""
     topic = request.header.topic
-    if topic.startswith(RETRY_PREFIX):
-        yield Pair(group_resource(topic), (SUB,))
-    else:
-        yield Pair(topic_resource(topic), (PUB,))
-
-
-def plain_send(request: Request[Any], cluster: str) -> Pairs:
-    """A send to a retry topic needs that topic's group, whatever group the request names."""
-    topic = request.header.topic
     yield Pair(topic_resource(topic), (SUB,) if topic.startswith(RETRY_PREFIX) else (PUB,))
 
 

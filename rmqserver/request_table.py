@@ -24,7 +24,6 @@ from rmqserver.request_needs import (
     named_cluster,
     nothing,
     plain_heartbeat,
-    plain_send,
     route,
     send_pairs,
     unregister,
@@ -75,7 +74,7 @@ _TOPIC_AND_GROUP = ("topic", "consumer_group")
 _SUB_BOTH = fields_of(SUB, group="consumer_group", topic="topic")
 _REFUSED, _ELSE_SERVED = OnSlave.REFUSED, OnSlave.SERVED_WITHOUT_MASTER
 _SEND = ServedRequest(
-    send_pairs, names=("topic", "producer_group"), plain=plain_send, on_slave=_REFUSED, counts_as=CountsAs.SEND
+    send_pairs, names=("topic", "producer_group"), plain=send_pairs, on_slave=_REFUSED, counts_as=CountsAs.SEND
 )
 _PULL = ServedRequest(
     group_and_topic(SUB), names=_TOPIC_AND_GROUP, plain=_SUB_BOTH, on_slave=OnSlave.READ, counts_as=CountsAs.PULL
