@@ -85,12 +85,11 @@ def true_progress(store: MessageStore, queue_id: int, half_offset: int, op_offse
     """The progress to start from, if a file says these queue offsets of half and op queue. They may not be about this
     log: the file may come from another store, from a copy that was made after the log's, from a former master, or from
     a hand. Then half messages of which the log does not say that they are dealt with are asked about again."""
-    ends = (store.max_offset(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
-    half_end, op_end = ends
+    topics = TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+    half_end, op_end = (store.max_offset(topic, queue_id) for topic in topics)
     if half_offset <= half_end and op_offset <= op_end and _is_dealt_with(store, queue_id, half_offset - 1):
         return half_offset, op_offset
-    starts = (store.min_offset(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
-    half_start, op_start = starts
+    half_start, op_start = (store.min_offset(topic, queue_id) for topic in topics)
     log.warning(
         "event=transactions-read-again queue=%d half_from=%d half_to=%d op_from=%d op_to=%d",
         queue_id, half_offset, half_start, op_offset, op_start,

@@ -81,7 +81,7 @@ class SegmentedFile:
         """Finds the files. Removes an empty last file (left by a crash while it was made), as Apache does. In a stream
         that is derived from the log, removes everything from the first empty file on: the replay rebuilds it.
         StorageError if a file has another size, or one is missing in between."""
-        names = [name for name in self._disk.listdir(self.directory) if len(name) == NAME_DIGITS and name.isdecimal()]
+        names = [name for name in self._disk.listdir(self.directory) if is_stream_name(name)]
         sizes = [self._disk.file_size(f"{self.directory}/{name}") for name in names]
         if 0 in (sizes if is_derived else sizes[-1:]):
             kept = sizes.index(0) if is_derived else len(sizes) - 1
