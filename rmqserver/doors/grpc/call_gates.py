@@ -80,13 +80,10 @@ class CallGates:
 
 
 def _named(request: Any) -> _Named:
-    if hasattr(request, "messages"):
-        topic = request.messages[0].topic.name if request.messages else None
-    elif hasattr(request, "message_queue"):
-        topic = request.message_queue.topic.name
-    else:
-        topic = request.topic.name if hasattr(request, "topic") else None
-    return _Named(topic, request.group.name if hasattr(request, "group") else None)
+    messages = getattr(request, "messages", None)
+    topic = getattr(messages[0] if messages else getattr(request, "message_queue", request), "topic", None)
+    group = getattr(request, "group", None)
+    return _Named(topic.name if topic is not None else None, group.name if group is not None else None)
 
 
 def _raise(error: Exception) -> None:

@@ -147,8 +147,7 @@ class SentTogether:
 
     def __init__(self, sending: SendCalls, call: GrpcCall, asked: list[SentMessage], config: TopicConfig):
         self._sending, self._call, self._asked, self._config = sending, call, asked, config
-        self._entries: list[Any] = [None] * len(asked)
-        self._statuses: list[Any] = [OK] * len(asked)
+        self._entries = [_ENTRY(status=OK) for _ in asked]
         self._open_count = len(asked)
 
     def put(self) -> None:
@@ -159,30 +158,25 @@ class SentTogether:
                 self._done(at, refusal_for(error, "SendMessage", self._call.address).status)
 
     def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
-        message_id, queue_offset = self._asked[at].id, sent.appended.queue_offset
-        said = message_id
-        if is_half := self._asked[at].kind is Type.TRANSACTION:
-            said = transaction_id(sent.appended.log_offset, queue_offset, message_id)
-        self._entries[at] = entry = _ENTRY(status=OK, message_id=message_id, transaction_id=said, offset=queue_offset)
-        if sent.recall_handle is not None and not is_half:
+        asked, entry, place = self._asked[at], self._entries[at], sent.appended
+        entry.message_id = entry.transaction_id = asked.id
+        entry.offset = place.queue_offset
+        if asked.kind is Type.TRANSACTION:
+            entry.transaction_id = transaction_id(place.log_offset, place.queue_offset, asked.id)
+        elif sent.recall_handle is not None:
             entry.recall_handle = sent.recall_handle
         return lambda outcome: self._done(at, status_of(outcome))
 
     def _done(self, at: int, told: Any) -> None:
-        self._statuses[at] = told
+        if told is not OK:
+            self._entries[at].status.CopyFrom(told)
         self._open_count -= 1
         if self._open_count:
             return
-        codes = {each.code for each in self._statuses}
+        codes = {entry.status.code for entry in self._entries}
         common = told if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
-        answer = _SENT(status=common)
-        if len(codes) > 1 or Code.OK in codes:
-            for entry, each in zip(self._entries, self._statuses, strict=True):
-                if each is not OK:
-                    entry = _ENTRY() if entry is None else entry
-                    entry.status.CopyFrom(each)
-                answer.entries.append(entry)
-        self._call.answer(answer)
+        has_entries = len(codes) > 1 or Code.OK in codes
+        self._call.answer(_SENT(status=common, entries=self._entries if has_entries else ()))
 
 
 def _queue_of(properties: dict[str, str], config: TopicConfig) -> int:

@@ -16,8 +16,7 @@ import trio
 
 from rmqproto.wire.proxy_header import line_of
 from rmqserver.doors.grpc.held_hello import HeldHello
-from rmqserver.remoting.outward import connect
-from rmqserver.remoting.pump import PLAIN
+from rmqserver.doors.way_to_master import WayToMaster
 from rmqserver.remoting.service import Service
 
 if TYPE_CHECKING:
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.replicas.slave import Slave
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.outward import Outward
-
-HOLD_S = 2.0
-"""How long a connection waits for a master that is still opening: less than the three seconds that clients wait."""
-CONNECT_AGAIN_AFTER_S = 0.05
 
 
 def may_pass_on(broker: Broker) -> bool:
@@ -41,14 +36,11 @@ class ToMaster(Service):
     """The service of the connections to the master. ``run`` is a task."""
 
     def __init__(self, broker: Broker, slave: Slave, nameservers: Outward | None):
-        """Connections to the master use TLS if those to the nameservers do."""
         super().__init__("to-master", {})
         self.limits = broker.config
         self.idle_max_s = 0  # the client's own connection has a limit
         self._loop = broker.loop
-        self._make_pump = nameservers.make_pump if nameservers is not None else lambda: PLAIN
-        self._state = broker.set_state
-        self._slave = slave
+        self._master = WayToMaster(broker.loop, slave, broker.set_state, nameservers)
         self._asked, self._coming = trio.open_memory_channel[HeldHello](math.inf)
 
     def take(self, connection: Connection) -> HeldHello:
@@ -63,29 +55,17 @@ class ToMaster(Service):
                 nursery.start_soon(self._open, waiting)
 
     async def _open(self, waiting: HeldHello) -> None:
-        client, upstream = waiting.connection, None
-        with trio.move_on_after(HOLD_S):
-            upstream = await self._connect(client)
-        if upstream is None:
+        client = waiting.connection
+        found = await self._master.connect(self, line_of(client.address, client.local_addr))
+        if found is None:
             client.close("there is no master to pass it on to")
         elif waiting.is_over:
-            upstream.close("its client is gone")
+            found[1].close("its client is gone")
         else:
+            _, upstream = found
             upstream.go_through(_Through(client), b"")
             client.go_through(_Through(upstream), waiting.data)
             self._loop.wake()
-
-    async def _connect(self, client: Connection) -> Connection:
-        while True:
-            addr = self._slave.master_addr
-            if addr is None or (self._state is not None and self._state.master_addr != addr):
-                await self._slave.other_master()
-                continue
-            before = line_of(client.address, client.local_addr)
-            try:
-                return await connect(self._loop, self, addr, self._make_pump(), before)
-            except OSError:
-                await trio.sleep(CONNECT_AGAIN_AFTER_S)
 
 
 class _Through:

@@ -25,11 +25,10 @@ from rmqproto.codes import FORWARDED_FLAG, ResponseCode
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.doors.remoting.slave_refusals import REJECTED_TEXT, retry_at_master
+from rmqserver.doors.way_to_master import WayToMaster
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
-from rmqserver.remoting.outward import Outward, connect
-from rmqserver.remoting.pump import PLAIN
 from rmqserver.remoting.service import Service
 from rmqserver.request_table import OnSlave, on_slave
 
@@ -40,12 +39,10 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.gate import GoOn, TakeOver
     from rmqserver.remoting.loop import Loop
+    from rmqserver.remoting.outward import Outward
 
 log = logging.getLogger(__name__)
 
-HOLD_S = 2.0
-"""How long requests wait for a master that is still opening: less than the three seconds that clients wait."""
-CONNECT_AGAIN_AFTER_S = 0.05
 ANSWER_TIMEOUT_S = 60.0
 """A master may hold a pull for thirty seconds."""
 
@@ -109,11 +106,10 @@ class Forwarding(Service):
     wants_ext = True
 
     def __init__(self, config: BrokerConfig, loop: Loop, nameservers: Outward | None, state: SetState, slave: Slave):
-        """Connections to the master use TLS if those to the nameservers do."""
         super().__init__("forwarding", {})
         self._config = config
         self._loop = loop
-        self._make_pump = nameservers.make_pump if nameservers is not None else lambda: PLAIN
+        self._master = WayToMaster(loop, slave, state, nameservers)
         self._state = state
         self._slave = slave
         self._ways: dict[Connection, _Way] = {}
@@ -189,9 +185,11 @@ class Forwarding(Service):
 
     async def _open(self, connection: Connection, way: _Way) -> None:
         """If no master can be reached in time, the client gets a slave's answer."""
-        upstream = None
-        with trio.move_on_after(HOLD_S):
-            way.addr, upstream = await self._connect()
+        found = await self._master.connect(self)
+        way.addr, upstream = found or ("", None)
+        if upstream is not None and self._told_addr != way.addr:
+            log.info("event=forwarding-begins master=%s", way.addr)
+            self._told_addr = way.addr
         if self._ways.get(connection) is not way:
             if upstream is not None:
                 upstream.close("its client is gone")
@@ -206,22 +204,6 @@ class Forwarding(Service):
                 self._pass_on(each, upstream)
         way.waiting.clear()
         self._loop.wake()
-
-    async def _connect(self) -> tuple[str, Connection]:
-        while True:
-            addr = self._state.master_addr
-            if addr is None or self._slave.master_addr != addr:
-                await self._slave.other_master()
-                continue
-            try:
-                upstream = await connect(self._loop, self, addr, self._make_pump())
-            except OSError:
-                await trio.sleep(CONNECT_AGAIN_AFTER_S)
-                continue
-            if self._told_addr != addr:
-                log.info("event=forwarding-begins master=%s", addr)
-                self._told_addr = addr
-            return addr, upstream
 
     @staticmethod
     def _pass_on(forwarded: _Forwarded, upstream: Connection) -> None:
