@@ -40,18 +40,21 @@ _DAY = "date_from_unix_date(cast(unix_micros(storeTimestamp) div 86400000000 as 
 def archive_batch(
     spark: SparkSession, manifest: Manifest, options: ReadOptions, ranges: Sequence[OffsetRange]
 ) -> ArchivedBatch:
-    """The ranges as the manifest's next batch, committed. Errors leave the archive as it was."""
+    """The ranges as the manifest's next batch, committed. Errors leave the archive as it was, and no half-written files
+    on a disk that may be full."""
     staging = os.path.join(manifest.root, STAGING)
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # the default is read by fewer
-    frame = _by_topic_and_date(spark, options, ranges)
-    run_spark(lambda: frame.write.mode("overwrite").partitionBy("topic", "date").parquet(staging, compression="zstd"))
-    archived = _counted(spark, staging, ranges)
-    batch = ArchivedBatch(
-        number=manifest.next_number, archived_ms=time.time_ns() // 1_000_000, ranges=archived,
-        files=_moved(manifest, staging),
-    )  # fmt: skip
-    commit_batch(manifest, batch)
-    shutil.rmtree(staging, ignore_errors=True)
+    writing = _by_topic_and_date(spark, options, ranges).write.mode("overwrite").partitionBy("topic", "date")
+    try:
+        run_spark(lambda: writing.parquet(staging, compression="zstd"))
+        archived = _counted(spark, staging, ranges)
+        batch = ArchivedBatch(
+            number=manifest.next_number, archived_ms=time.time_ns() // 1_000_000, ranges=archived,
+            files=_moved(manifest, staging),
+        )  # fmt: skip
+        commit_batch(manifest, batch)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
     return batch
 
 
