@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.errors import NotConnectedError, NotFoundError, RocketMQError, UsageError
 from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
@@ -33,9 +33,11 @@ _UTF8_SIZE_MAX = 4
 
 def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
     """The queues that a producer may choose from, in Java's order: by broker, then by number, without brokers that have
-    no master now. NotFoundError if there are none."""
+    no master now. NotFoundError if there are none, NotConnectedError if there are no brokers at all."""
     route = cluster.route(topic)
     if not route:
+        if not cluster.admin.cluster_info().broker_addr_table:
+            raise NotConnectedError("no name server knows of any broker now")
         raise NotFoundError(f"no name server knows the topic {topic}", hint="create it, or start its brokers")
     queues = [
         MessageQueue(topic, name, queue_id)
@@ -92,8 +94,8 @@ class TaskRows:
                 number += 1
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """As of ``writable_queues``, asked for once. Only name servers are waited for: whether a topic that a row names
-        was ever there, nobody knows."""
+        """As of ``writable_queues``, asked for once. What is away altogether is waited for; whether a topic that a row
+        names was ever there, nobody knows."""
         if topic not in self._queues:
             self._queues[topic] = awaited_queues(self._cluster, topic, is_silence)
         return self._queues[topic]

@@ -107,7 +107,12 @@ def test_tasks_that_begin_while_the_broker_restarts_reject_nothing(broker: Broke
     def numbered(cluster: LiveCluster) -> TaskSent:
         return write_once(given, plan, plan.write_id, cluster, 0, rows())
 
-    for count, write in enumerate((plain, numbered), 1):
+    def by_column(cluster: LiveCluster) -> TaskSent:
+        named = parse_write_options({"nameServer": given.name_server})
+        return write_at_least_once(named, cluster, 0, (each.append_column("topic", topics) for each in rows()))
+
+    topics = pa.array([TOPIC] * 100)
+    for count, write in enumerate((plain, numbered, by_column), 1):
         sent = broker.away_until_asked(write)
         assert (sent.stored, sent.rejects.count, broker.stored()) == (100, 0, 100 * count)
 

@@ -1,6 +1,7 @@
 """The columns that a frame needs to be written to a topic. Errors appear when the query is planned, not in its
 tasks."""
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import BrokerData, QueueData
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message.properties import KEYS, parse
 from rmqreplay.sending.delivery import Outgoing
@@ -50,6 +51,8 @@ def route(*broker_names: str) -> dict[str, tuple[QueueData, BrokerData]]:
 class Cluster:
     def __init__(self, *broker_names: str, perm: int = 6):
         self._route = route(*broker_names)
+        told = ClusterInfo(broker_addr_table={"broker-z": BrokerData(broker_name="broker-z", broker_addrs={})})
+        self.admin = SimpleNamespace(cluster_info=lambda: told)
         for queue, _ in self._route.values():
             queue.perm = perm
 
