@@ -3,11 +3,11 @@ unsubscribe while it runs (``LitePushConsumer`` of RocketMQ 5's clients, over th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Unpack
 
-from rmqclient.consuming.group_member import GroupMember, MemberOptions
+from rmqclient.consuming.group_member import BlockingMember, GroupMember, MemberOptions
 from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.popping.lite_topics import LiteTopics
@@ -20,9 +20,11 @@ from rmqclient.consuming.popping.popped_queues import (
 )
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
+from rmqclient.lifetime import P
 from rmqclient.listener import Listener
 from rmqclient.pop import invisible_ms
 from rmqclient.remoting.channels import BrokerRequestHandler
+from rmqclient.threads import called
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.lite import OffsetOption
@@ -75,6 +77,11 @@ class LitePushConsumer(GroupMember):
         self._lite_topics = LiteTopics(self._client, group, topic, lite_topics)
         self._held = HeldMessages(self._client, group, self._failed, invisible_ms(invisible_s))
         self._rebalance = Rebalance(self._client, [topic], self._ours, self._take)
+
+    @classmethod
+    def blocking(cls: Callable[P, LitePushConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingLiteMember:
+        """The same for plain threads."""
+        return BlockingLiteMember(cls(*args, **kwargs))
 
     @property
     def lite_topics(self) -> frozenset[str]:
@@ -129,3 +136,8 @@ class LitePushConsumer(GroupMember):
         for broker in list(self._popped):
             name = lite_queue_name(self.topic, lite_topic)
             await self._source.deliveries.leave(MessageQueue(name, broker.broker_name, 0))
+
+
+class BlockingLiteMember(BlockingMember):
+    subscribe = called(LitePushConsumer.subscribe)
+    unsubscribe = called(LitePushConsumer.unsubscribe)

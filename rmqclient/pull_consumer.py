@@ -8,24 +8,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from anyio.abc import TaskGroup
-
 from rmqclient.consuming import start
 from rmqclient.consuming.offset_store import BrokerOffsetStore
-from rmqclient.lifetime import Lifetime, P
+from rmqclient.lifetime import P
 from rmqclient.message import ReceivedMessage
+from rmqclient.non_member import BlockingNonMember, NonMember
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
-from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import lite_topic_queue
-from rmqclient.threads import Blocking, called
+from rmqclient.threads import called
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
-from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
-from rmqproto.names import group_problem, lite_queue_name
+from rmqproto.names import lite_queue_name
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
@@ -44,7 +41,7 @@ class Pulled:
     max_offset: int
 
 
-class PullConsumer(Lifetime):
+class PullConsumer(NonMember):
     """``async with PullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.pull(queue, 0)``
 
     The consumer is not a member of the group: it takes no queues from members, and they do not see it. All offsets are
@@ -60,24 +57,13 @@ class PullConsumer(Lifetime):
         tls: ssl.SSLContext | None = None,
     ):
         """UsageError for invalid addresses or an invalid group."""
-        if problem := group_problem(group):
-            raise UsageError(problem)
-        self.group = group
-        self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
+        super().__init__(namesrv_addrs, group, credentials, tls)
         self._offsets = BrokerOffsetStore(self._client, group, set_zero_if_not_found=False)
 
     @classmethod
     def blocking(cls: Callable[P, PullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingPullConsumer:
         """The same for plain threads: ``with PullConsumer.blocking(...) as consumer:``."""
         return BlockingPullConsumer(cls(*args, **kwargs))
-
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
-        return list((await self._client.routes.queues(topic)).readable)
-
-    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
-        """The light queue of that name (``%LMQ%...``) on each broker of the topic whose messages name it."""
-        return await self._client.routes.light_queues(topic, name)
 
     async def lite_topic_queue(self, topic: str, lite_topic: str) -> MessageQueue:
         """The light queue of a lite topic below ``topic``: the one to which RocketMQ 5's producers and ours send."""
@@ -154,15 +140,9 @@ class PullConsumer(Lifetime):
         with self._client.routes.looking_for_master():
             yield
 
-    async def _start(self, nursery: TaskGroup) -> None:
-        await self._client.start(nursery)
 
-    async def _leave(self) -> None:
-        """Does nothing: no broker knows this client."""
-
-
-class BlockingPullConsumer(Blocking[PullConsumer]):
-    queues = called(PullConsumer.queues)
+class BlockingPullConsumer(BlockingNonMember[PullConsumer]):
+    lite_topic_queue = called(PullConsumer.lite_topic_queue)
     pull = called(PullConsumer.pull)
     committed_offset = called(PullConsumer.committed_offset)
     commit = called(PullConsumer.commit)

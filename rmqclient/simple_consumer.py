@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 import anyio
-from anyio.abc import TaskGroup
 
 from rmqclient.consuming.popping.acks import acknowledge
 from rmqclient.consuming.popping.held_messages import change_invisible_time
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
-from rmqclient.lifetime import Lifetime, P
+from rmqclient.lifetime import P
+from rmqclient.non_member import BlockingNonMember, NonMember
 from rmqclient.pop import (
     POP_ANSWER_CODES,
     POP_BATCH_COUNT,
@@ -24,22 +24,20 @@ from rmqclient.pop import (
     pop_header,
     popped_untrusted,
 )
-from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.threads import Blocking, called
+from rmqclient.threads import called
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
-from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
 """Time for a broker's answer beyond the time that it may hold a pop."""
 
 
-class SimpleConsumer(Lifetime):
+class SimpleConsumer(NonMember):
     """``async with SimpleConsumer("127.0.0.1:9876", "group") as consumer: messages = await consumer.pop("Topic")``
 
     The consumer is not a member of the group, and members do not see it. Each message still goes to only one of all of
@@ -57,25 +55,14 @@ class SimpleConsumer(Lifetime):
     ):
         """``consume_from``: where the group begins in a queue in which it has no offset; TIMESTAMP is not supported.
         UsageError for invalid arguments."""
-        if problem := group_problem(group):
-            raise UsageError(problem)
-        self.group = group
+        super().__init__(namesrv_addrs, group, credentials, tls)
         self._init_mode = init_mode(ConsumeFrom.of(consume_from))
-        self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
         self._turn = 0
 
     @classmethod
     def blocking(cls: Callable[P, SimpleConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingSimpleConsumer:
         """The same for plain threads: ``with SimpleConsumer.blocking(...) as consumer:``."""
         return BlockingSimpleConsumer(cls(*args, **kwargs))
-
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
-        return list((await self._client.routes.queues(topic)).readable)
-
-    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
-        """The light queue of that name (``%LMQ%...``) on each broker of the topic whose messages name it."""
-        return await self._client.routes.light_queues(topic, name)
 
     async def pop(
         self,
@@ -150,15 +137,8 @@ class SimpleConsumer(Lifetime):
         self._turn += 1
         return MessageQueue(topic, names[self._turn % len(names)], POP_ALL_QUEUES)
 
-    async def _start(self, nursery: TaskGroup) -> None:
-        await self._client.start(nursery)
 
-    async def _leave(self) -> None:
-        """Does nothing: no broker knows this client."""
-
-
-class BlockingSimpleConsumer(Blocking[SimpleConsumer]):
-    queues = called(SimpleConsumer.queues)
+class BlockingSimpleConsumer(BlockingNonMember[SimpleConsumer]):
     pop = called(SimpleConsumer.pop)
     ack = called(SimpleConsumer.ack)
     change_invisible_time = called(SimpleConsumer.change_invisible_time)

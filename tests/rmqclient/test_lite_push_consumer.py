@@ -2,8 +2,10 @@
 them."""
 
 from collections.abc import Callable
+from threading import Event
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -46,6 +48,25 @@ def consuming(
     return LitePushConsumer(
         server.namesrv_addr, group, topic, listener, lite_topics=lite_topics, **settings  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+async def test_plain_threads_subscribe_as_well(server: Server, parent: str, group: str) -> None:
+    came, bodies = Event(), []
+
+    def listen(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+        if len(bodies) == 2:
+            came.set()
+
+    def consume() -> None:
+        with LitePushConsumer.blocking(server.namesrv_addr, group, parent, listen) as consumer:
+            consumer.subscribe("a")
+            assert came.wait(30)
+            consumer.unsubscribe("a")
+
+    await send(server, parent, a="0 1", b="0")
+    await anyio.to_thread.run_sync(consume)
+    assert bodies == [b"0", b"1"]
 
 
 async def test_each_lite_topic_is_consumed_in_order(server: Server, parent: str, group: str) -> None:

@@ -1,6 +1,7 @@
 """Clients in plain threads, as Flask, Celery and scripts use them."""
 
 import asyncio
+import inspect
 import signal
 import socket
 import subprocess
@@ -10,13 +11,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from rmqclient import (
     ConsumeFrom,
     LitePullConsumer,
+    LitePushConsumer,
     LocalTransactionState,
     Message,
     PopConsumer,
@@ -127,6 +129,16 @@ def test_a_transaction(server: Server, topic: str) -> None:
     with TransactionProducer.blocking(server.namesrv_addr, "tp", Booked()) as producer:  # type: ignore[arg-type]
         assert producer.send_in_transaction(Message(topic, b"booked")).state is LocalTransactionState.COMMIT
     assert bodies_of(server, topic) == [b"booked"]
+
+
+@pytest.mark.parametrize(
+    "client",
+    [LitePullConsumer, LitePushConsumer, PopConsumer, Producer, PullConsumer, PushConsumer, SimpleConsumer,
+     TransactionProducer],
+)  # fmt: skip
+def test_for_threads_there_is_every_method(client: Any) -> None:
+    methods = {name for name, _ in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
+    assert methods - set(dir(get_type_hints(client.blocking)["return"])) == set()
 
 
 def test_errors_are_those_of_the_client(server: Server, topic: str) -> None:
