@@ -88,9 +88,7 @@ class Sowing:
         now_ms = self._broker.clock_ms()
         header = SendHeader(topic=seed.topic, queue_id=seed.queue_id, born_timestamp=now_ms)
         target = self._targets.known.get(seed.topic) or self._targets.find(header, "127.0.0.1")
-        queue_id = seed.queue_id
-        if not 0 <= queue_id < target.queue_limit:
-            queue_id = target.choose_queue(queue_id, "--seed")
+        queue_id = target.choose_queue(seed.queue_id, "--seed")
         message = NewMessage(
             topic=seed.topic,
             queue_id=queue_id,

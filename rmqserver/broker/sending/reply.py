@@ -72,9 +72,7 @@ class Replies:
     def _message(self, header: SendHeader, body: bytes, peer: Peer) -> NewMessage:
         """The reply as a message. Raises Refused if nothing may be sent to its topic."""
         target = Target(self._check.topic_of(header, self._address.ip(peer.local_addr)), self._stats.puts[header.topic])
-        queue_id = header.queue_id
-        if not 0 <= queue_id < target.queue_limit:
-            queue_id = target.choose_queue(queue_id, peer.address)
+        queue_id = target.choose_queue(header.queue_id, peer.address)
         return NewMessage(
             topic=header.topic,
             queue_id=queue_id,

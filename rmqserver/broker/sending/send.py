@@ -108,34 +108,35 @@ class Sends:
         unique key; ``when_stored`` is left to the caller. None, with nothing done, for any other message. Raises
         Refused."""
         try:
-            target, queue_id = self._place(header, peer)
-            if not target.is_plain:
+            target = self.known_targets.get(header.topic) or self._find_target(header, peer)
+            if not target.is_plain or header.queue_id >= target.queue_limit:
                 return None
-            store_host = self._address.record_host(peer)
+            store_host = self._address.advertised_host or peer.local_host
             usual, sys_flag = USUAL.fullmatch(properties), header.sys_flag | target.sys_flag
             if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
-                return self._waiting_put.put(header, target, queue_id, peer.born_host, store_host, body, properties)
+                return self._waiting_put.put(header, target, peer, store_host, body, properties)
+            queue_id = header.queue_id if header.queue_id >= 0 else target.choose_queue(-1, peer.address)
             unique_key, keys, tags = usual.groups(b"")
             if not unique_key:
                 unique_key = self._unique_ids.next().encode()
                 properties += b"UNIQ_KEY\x01%b\x02" % unique_key
-            appended = self.append_plain(
-                target, queue_id, sys_flag, header.born_timestamp, body, properties, (unique_key, keys, tags), peer,
-                header.flag, header.reconsume_times,
+            appended = self._store.append(
+                header.topic, queue_id, header.flag, sys_flag, header.born_timestamp, peer.born_host, store_host,
+                header.reconsume_times, body, properties + self.added_bytes, 0, (unique_key, keys, tags),
             )  # fmt: skip
+            target.flow.add(1, appended.size_bytes)
         except Exception as error:
             raise self.refused(error) from None
         return SendOutcome(appended, queue_id, store_host, unique_key.decode())
 
     def append_plain(
         self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,
-        keys: MessageKeys, peer: Peer, flag: int = 0, reconsume_times: int = 0,
+        keys: MessageKeys, peer: Peer,
     ) -> Appended:  # fmt: skip
-        """Puts a message of which ``put_plain`` knows all that, into a queue of its plain target. Raises as the store
-        does; nothing is stored then."""
+        """As ``put_plain``, with all that this finds out. Raises as the store does; nothing is stored then."""
         appended = self._store.append(
-            target.config.topic_name, queue_id, flag, sys_flag, born_timestamp, peer.born_host,
-            self._address.record_host(peer), reconsume_times, body, properties + self.added_bytes, 0, keys,
+            target.config.topic_name, queue_id, 0, sys_flag, born_timestamp, peer.born_host,
+            self._address.record_host(peer), 0, body, properties + self.added_bytes, 0, keys,
         )  # fmt: skip
         target.flow.add(1, appended.size_bytes)
         return appended
@@ -187,12 +188,11 @@ class Sends:
         return as_refused(error) or error
 
     def _place(self, header: SendHeader, peer: Peer) -> tuple[Target, int]:
-        target, queue_id = self.known_targets.get(header.topic), header.queue_id
-        if target is None:
-            target = self._targets.find(header, self._address.ip(peer.local_addr))
-        if not 0 <= queue_id < target.queue_limit:
-            queue_id = target.choose_queue(queue_id, peer.address)
-        return target, queue_id
+        target = self.known_targets.get(header.topic) or self._find_target(header, peer)
+        return target, target.choose_queue(header.queue_id, peer.address)
+
+    def _find_target(self, header: SendHeader, peer: Peer) -> Target:
+        return self._targets.find(header, self._address.ip(peer.local_addr))
 
     def _tell_again(
         self, sent: SendOutcome, log_offset: int, properties: dict[str, str], on_sent: OnSent | None

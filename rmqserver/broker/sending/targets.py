@@ -48,8 +48,10 @@ class Target:
         return self.config.attributes.get("cleanup.policy") == "COMPACTION"
 
     def choose_queue(self, queue_id: int, producer: str) -> int:
-        """The queue for a queue id outside of the topic: any for a negative id, if there is one to write to. Otherwise
-        Refused with the producer in the remark."""
+        """The queue for a producer's queue id: any for a negative id, if there is one to write to. Refused, with the
+        producer in the remark, if the topic has none of this id."""
+        if 0 <= queue_id < self.queue_limit:
+            return queue_id
         if queue_id < 0:
             if self.config.write_queue_nums <= 0:  # no consumer would read a queue that the topic does not have
                 text = f"the topic[{self.config.topic_name}] has no queue to write to"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.operation import Peer
     from rmqserver.store.message_store import MessageStore
 
 Place = tuple[str, bytes, int | None]
@@ -50,8 +51,7 @@ class WaitingPut:
         self,
         header: SendHeader,
         target: Target,
-        queue_id: int,
-        born_host: bytes,
+        peer: Peer,
         store_host: bytes,
         body: bytes,
         properties: bytes,
@@ -79,8 +79,10 @@ class WaitingPut:
         if place is None:
             return None
         topic, why, out_ms = place
+        queue_id = target.choose_queue(header.queue_id, peer.address)
         appended = self._store.append(
-            topic, 0, header.flag, sys_flag, header.born_timestamp, born_host, store_host, header.reconsume_times, body,
+            topic, 0, header.flag, sys_flag, header.born_timestamp, peer.born_host, store_host,
+            header.reconsume_times, body,
             b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
             % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
             0, keys,

@@ -60,10 +60,10 @@ def binary_sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
     return *(struct.pack(">h", len(name)) + name.encode() for name in names), more[len(header) :], header[:-4]
 
 
-def sent(region: str, trace_on: str) -> str:
-    """A template to be filled with the offset message ids, joined by commas, the queue id, the queue offset of the
-    first, further ext fields, and the opaque. It has the quotes around values, so a further field begins with the last
-    one of the value before it, and lacks its own."""
+def sent(region: str, trace_on: str, store_host: bytes) -> str:
+    """A template to be filled with the log offset, further message ids, each behind a comma, the queue id, the queue
+    offset of the first, further ext fields, and the opaque. It has the quotes around values, so a further field begins
+    with the last one of the value before it, and lacks its own."""
     pieces = (piece.decode().replace("%", "%%") for piece in sent_pieces(region, trace_on))
     before, queue_id, queue_offset, _, opaque, end = pieces
-    return "".join((before, "%s", queue_id, "%d", queue_offset, "%d%s", opaque, "%d", end))
+    return f"{before}{store_host.hex().upper()}%016X%s{queue_id}%d{queue_offset}%d%s{opaque}%d{end}"

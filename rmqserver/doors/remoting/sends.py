@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import SEND_CODES
+from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.message import properties as props
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPut
@@ -94,7 +94,7 @@ class SendHandlers:
         except Refused as refused:
             refused.header = self._answers.refused_header
             raise
-        if not request.is_oneway:
+        if not request.flag & ONEWAY_FLAG:
             waits = self._knows_safe and waits_until_safe(properties)
             (self._when_safe if waits else self._when_written).append(
                 (self._answer_put, connection, request.opaque, request.codec, sent)

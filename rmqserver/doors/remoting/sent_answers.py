@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.sending import SendAnswer
-from rmqproto.wire.frames import frame
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
 from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.core import Appended
 from rmqserver.doors.remoting import answer_templates
+from rmqserver.doors.remoting.answer_templates import HEAD
 from rmqserver.remoting.answer import Request, answer_frame
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
 
 _NO_FIELDS = NoFields()
+
+STORE_HOSTS_MAX = 64
+"""Templates kept. A machine has only a handful of addresses."""
 
 
 class RefusedSendAnswer(Header, kw_only=True):
@@ -40,7 +42,7 @@ class SentAnswers:
         self.refused_header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
         self._region = region
         self._trace_on = trace_on
-        self._template = answer_templates.sent(region, trace_on)
+        self._templates: dict[bytes, str] = {}
         self.pieces = answer_templates.sent_pieces(region, trace_on) + answer_templates.binary_sent_pieces(
             region, trace_on
         )
@@ -63,15 +65,27 @@ class SentAnswers:
         return lambda outcome: connection.send(self._frame(outcome, opaque, codec, sent))
 
     def _frame(self, outcome: Outcome, opaque: int, codec: int, sent: SendOutcome) -> bytes:
-        key, handle, is_plain = sent.unique_key or "", sent.recall_handle, outcome is STORED and not codec
-        if is_plain and not sent.is_repeat and (not key or (key.isascii() and key.isalnum())):
-            more = f'","recallHandle":"{handle}' if handle is not None else ""
-            more += f'","transactionId":"{key}' if key else ""
-            header = self._template % (_offset_ids(sent), sent.queue_id, sent.appended.queue_offset, more, opaque)
-            return frame(header.encode())
+        key, appended = sent.unique_key, sent.appended
+        is_plain = outcome is STORED and not codec and not sent.is_repeat
+        if is_plain and (key is None or (key.isascii() and key.isalnum())):
+            template = self._templates.get(sent.store_host) or self._add_template(sent.store_host)
+            more_ids = "" if sent.batch is None else _offset_ids(sent)[2 * len(sent.store_host) + 16 :]
+            more = f'","transactionId":"{key}' if key else ""
+            if sent.recall_handle is not None:
+                more = f'","recallHandle":"{sent.recall_handle}{more}'
+            values = appended.log_offset, more_ids, sent.queue_id, appended.queue_offset, more, opaque
+            header = (template % values).encode()
+            return HEAD.pack(4 + len(header), len(header)) + header
         answer = None if outcome.is_lost else self._answer(sent)
         request = Request(code=0, opaque=opaque, header=_NO_FIELDS, codec=codec)
         return answer_frame(request, outcome.code, outcome.remark, answer, b"")
+
+    def _add_template(self, store_host: bytes) -> str:
+        if len(self._templates) >= STORE_HOSTS_MAX:
+            self._templates.clear()
+        template = answer_templates.sent(self._region, self._trace_on, store_host)
+        self._templates[store_host] = template
+        return template
 
     def _answer(self, sent: SendOutcome) -> SendAnswer:
         return SendAnswer(
@@ -103,13 +117,6 @@ def telling(request: Request[Any], connection: Connection) -> OnDone | None:
 
 def _offset_ids(sent: SendOutcome) -> str:
     """The message ids, joined by commas. A batch has many: writing all numbers as hex at once costs a quarter."""
-    host = _in_hex(sent.store_host)
-    if sent.batch is None:
-        return f"{host}{sent.appended.log_offset:016X}"
-    numbers = struct.pack(f">{len(sent.batch)}Q", *sent.batch).hex(",", 8).upper()
+    host, log_offsets = sent.store_host.hex().upper(), sent.batch or [sent.appended.log_offset]
+    numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
     return host + numbers.replace(",", f",{host}")
-
-
-@lru_cache(maxsize=64)
-def _in_hex(store_host: bytes) -> str:
-    return store_host.hex().upper()

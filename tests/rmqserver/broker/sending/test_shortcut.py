@@ -176,6 +176,8 @@ def test_shortcut_and_full_way_store_the_same(
     st.sampled_from(sorted(TOPICS)), properties, st.dictionaries(st.sampled_from(ODD_NAMES), values, max_size=1),
     st.sampled_from([0, 0, 1, 4, 8]), st.integers(-1, 5),
 )  # fmt: skip
+@example("Plain", {}, {}, 4, -1)
+@example("Plain", {}, {"TRAN_MSG": "true"}, 4, -1)
 def test_a_put_that_knows_the_properties_stores_the_same(
     bench: Bench, topic: str, some: dict[str, str], odd: dict[str, str], sys_flag: int, queue_id: int
 ) -> None:
