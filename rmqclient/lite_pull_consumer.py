@@ -145,16 +145,21 @@ class LitePullConsumer(Lifetime):
             await self._client.unregister(consumer_group=self.group)
 
     async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql92 = ALL) -> None:
-        """Takes exactly these queues, even if other consumers read them. UsageError after ``subscribe``."""
+        """Takes exactly these queues, even if other consumers read them. One that was assigned before goes on where it
+        is, with this expression. UsageError after ``subscribe``, and errors of the expression as of ``subscribe``."""
         if self._subscriptions:
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
-        self._is_assigned_by_hand = True
         wanted = set(queues)
-        for topic in {queue.topic for queue in wanted}:
+        subscriptions = {topic: subscription_of(topic, expression) for topic in {queue.topic for queue in wanted}}
+        for topic in subscriptions:
             await self._client.routes.queues(topic)
+        await check_expressions(self._client, self.group, subscriptions.values())
+        self._is_assigned_by_hand = True
         await self._drop(self._assigned.keys() - wanted)
+        for queue, assigned in self._assigned.items():
+            assigned.take_subscription(subscriptions[queue.topic])
         for queue in sorted(wanted - self._assigned.keys()):
-            self._add(queue, subscription_of(queue.topic, expression))
+            self._add(queue, subscriptions[queue.topic])
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
 
     async def queues(self, topic: str) -> list[MessageQueue]:

@@ -157,7 +157,7 @@ class PulledQueue(ABC):
     def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: Pulling):
         self.queue = queue
         self._shared = shared
-        self._puller = Puller(shared.client, shared.group, queue, subscription, shared.is_lite, shared.pull_batch_size)
+        self._puller = self._puller_of(subscription)
         self._process_queue: ProcessQueue | None = None  # None until the start is known
         self._stored_offset: int | None = None
         self._reset_to: int | None = None
@@ -165,6 +165,10 @@ class PulledQueue(ABC):
         self._pull_scope = anyio.CancelScope()
         self._room = ParkingLot()
         self._last_pull_s = self._last_settled_s = anyio.current_time()  # as in Java: a new queue is not stuck
+
+    def _puller_of(self, subscription: SubscriptionData) -> Puller:
+        shared = self._shared
+        return Puller(shared.client, shared.group, self.queue, subscription, shared.is_lite, shared.pull_batch_size)
 
     @abstractmethod
     def _keep(self, messages: list[ReceivedMessage], process_queue: ProcessQueue) -> None:
@@ -364,6 +368,16 @@ class PolledQueue(PulledQueue):
         super().reset(queue_offset)
         self.done_offset = queue_offset
         self._kept.clear()
+
+    def take_subscription(self, subscription: SubscriptionData) -> None:
+        """From the next poll on, messages are of this subscription."""
+        if self._puller.is_for(subscription):
+            return
+        self._puller = self._puller_of(subscription)
+        done_offset = self.done_offset
+        if (position := self.position) is not None:
+            self.reset(position)  # what is kept was chosen by the one before
+            self.done_offset = done_offset
 
     def poll(self, max_count: int) -> list[ReceivedMessage]:
         """The available messages, without waiting."""

@@ -61,6 +61,11 @@ class Puller:
         self._broker_id = MASTER_ID
         self._pause = FailurePause(client)
 
+    def is_for(self, subscription: SubscriptionData) -> bool:
+        """Whether that subscription chooses the same messages."""
+        ours = self._subscription
+        return (ours.expression_type, ours.sub_string) == (subscription.expression_type, subscription.sub_string)
+
     async def pull(self, queue_offset: int, committed_offset: int | None) -> PullResult | None:
         """One pull; None if it failed, after a pause that depends on the error. A master also stores
         ``committed_offset``."""

@@ -200,6 +200,28 @@ async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Fresh) 
         assert await poll_all(consumer, 3) == [5, 6, 7]
 
 
+async def test_queues_that_are_assigned_again_take_another_expression(server: Server, fresh: Fresh) -> None:
+    """They go on where they are, whatever is committed."""
+    topic = fresh("LiteTopic")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(4), tags="A")
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
+        await consumer.assign([queue], "A")
+        assert await poll_all(consumer, 2) == [0, 1]
+        with pytest.raises(UsageError, match="names no tag"):
+            await consumer.assign([queue], "||")
+        with pytest.raises(RefusedError):
+            await consumer.assign([queue], Sql92("a >"))
+        assert await poll_all(consumer, 1) == [2]
+        await consumer.assign([queue], "B")
+        await send(server, fresh("Producer"), topic, range(4, 6), tags="B")
+        assert await poll_all(consumer, 2) == [4, 5]
+        await consumer.assign([queue], "A || B")
+        consumer.seek(queue, 2)
+        assert await poll_all(consumer, 4) == [2, 3, 4, 5]
+
+
 async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Fresh) -> None:
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
