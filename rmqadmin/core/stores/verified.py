@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rmqadmin.core import units
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc, row_of
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.wording import counted
 
@@ -70,22 +70,14 @@ class VerifiedStore(ResultOf[FindingRow], frozen=True):
 
     def rows(self) -> Sequence[FindingRow]:
         return [
-            FindingRow(
+            row_of(
+                FindingRow,
+                each,
                 severity=str(each.severity),
                 kind=str(each.kind),
-                what=each.what,
-                path=each.path,
                 at_byte=each.at,
-                log_offset=each.log_offset,
-                topic=each.topic,
-                queue_id=each.queue_id,
-                queue_offset=each.queue_offset,
-                count=each.count,
-                lost_messages=each.lost_messages,
                 oldest_ms=each.begin_ms,
                 newest_ms=each.end_ms,
-                ours=each.ours,
-                apache=each.apache,
             )
             for each in self._findings()
         ]

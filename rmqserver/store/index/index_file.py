@@ -76,6 +76,15 @@ class IndexFile:
     def unit(self, number: int) -> bytes:
         return self.file.pread(INDEX_UNIT.size, self._units_at + INDEX_UNIT.size * number)
 
+    def entry(self, number: int) -> tuple[int, int, int, int] | None:
+        """Hash, log offset, seconds since the file's begin, and the number of the entry before it in its slot; None
+        behind the last."""
+        unit = self.unit(number)
+        if len(unit) < INDEX_UNIT.size or not any(unit):
+            return None
+        found: tuple[int, int, int, int] = INDEX_UNIT.unpack(unit)
+        return found
+
     def last_message_entry_count(self) -> int:
         """How many entries the newest message of this file has in it."""
         count = 0

@@ -16,8 +16,8 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles
-    from rmqserver.store.checks.looks.index_check import FoundIndexFile
     from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.index.index_file import IndexFile
 
 
 _UNITS_READ = 1000
@@ -136,8 +136,7 @@ class DumpedIndex(Dump[IndexEntryRow], frozen=True):
 def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     """The entries. ``window`` counts the log offsets of messages. StorageError if it is unknown where entries are."""
     from rmqserver.store.checks.found_files import commit_log_of
-    from rmqserver.store.checks.looks.index_check import FoundIndexFile
-    from rmqserver.store.index.index_file import HEADER
+    from rmqserver.store.index.index_file import HEADER, IndexFile
 
     if not found.has_index_counts:
         raise StorageError("how many slots the index files have is unknown, and so where their entries begin")
@@ -145,14 +144,16 @@ def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     counts = found.options.index_slot_count, found.options.index_unit_count
     for path in found.paths.index_paths():
         if found.disk.file_size(path) >= HEADER.size:  # an empty file was just being created
-            file = FoundIndexFile(found.disk.open(path, read_only=True), *counts)
-            for number in range(1, file.entry_count + 1):
-                if window.has(file.entry(number)[1]):
-                    yield _row(file, number, log)
+            file = IndexFile(found.disk.open(path, read_only=True), *counts)
+            for number in range(1, file.unit_count):
+                if (entry := file.entry(number)) is None:
+                    break
+                if window.has(entry[1]):
+                    yield _row(file, number, entry, log)
 
 
-def _row(file: FoundIndexFile, number: int, log: FoundFiles) -> IndexEntryRow:
-    key_hash, log_offset, seconds, previous = file.entry(number)
+def _row(file: IndexFile, number: int, entry: tuple[int, int, int, int], log: FoundFiles) -> IndexEntryRow:
+    key_hash, log_offset, seconds, previous = entry
     stored = _index_record(log, log_offset)
     key = None if stored is None else _key(stored, key_hash)
     problem = None
