@@ -13,8 +13,6 @@ from rmqadmin.core.load.lane_plans import (
     AddressedPlace,
     LoadTopic,
     PlannedLoad,
-    addressed_places,
-    load_on_new_topic,
     load_plans,
     planned_load,
     process_count_for,
@@ -125,12 +123,12 @@ def load_run(call: Call, topic: LoadTopic, made: TopicOptions, time: TimeOptions
 
 def dry_run(call: Call, topic: LoadTopic, wanted: Wanted) -> PlannedLoad:
     if topic.is_to_be_made():
-        return load_on_new_topic(topic.name, topic.cluster())
+        return PlannedLoad([], f"the topic {topic.name} would be made in {topic.cluster()}, and its queues used")
     return planned_load(lanes_of(call, topic, wanted)[0])
 
 
 def lanes_of(call: Call, topic: LoadTopic, wanted: Wanted) -> tuple[list[LanePlan], list[AddressedPlace]]:
-    places = addressed_places(topic.queues())
+    places = topic.places()
     lanes = send_lanes(places, wanted.senders) if wanted.senders else []
     if pullers := len(places) if wanted.is_stamped else wanted.pullers:
         lanes += pull_lanes(_readable(call, topic.name, places, from_end=wanted.is_stamped), pullers)

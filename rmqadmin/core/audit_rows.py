@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.core.audit_trail import AuditedCommand
 from rmqadmin.core.changes import FieldChange
-from rmqadmin.core.results import TIME, ResultColumn, Row, doc
+from rmqadmin.core.results import TIME, ResultColumn, Row, doc, row_of
 
 
 class AuditRow(Row, frozen=True):
@@ -34,20 +34,14 @@ class AuditRow(Row, frozen=True):
 
 def audit_rows(one: AuditedCommand) -> list[AuditRow]:
     begin, end = one.begin, one.end
-    whole = AuditRow(
-        time_ms=begin.time_ms,
-        user=begin.user,
-        host=begin.host,
-        context=begin.context,
-        namesrv_addr=begin.namesrv_addr,
-        command=begin.command,
-        arguments=begin.arguments,
+    whole = row_of(
+        AuditRow,
+        begin,
         target=None,
         action=None,
         changes=[],
         outcome="unfinished" if end is None else end.outcome or "",
         error=None if end is None else end.error,
-        id=begin.id,
     )
     if end is None or not end.changes:
         return [whole]

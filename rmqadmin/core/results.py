@@ -183,6 +183,14 @@ def some_failed(errors: Sequence[object | None], noun: str) -> str | None:
     return f"{which}: {failed[0]}"
 
 
+R = TypeVar("R", bound=Row)
+
+
+def row_of(kind: type[R], source: object, /, **fields: Any) -> R:
+    """A row with these fields. Any other is the source's attribute of the same name."""
+    return kind(**{name: fields[name] if name in fields else getattr(source, name) for name in kind.__struct_fields__})
+
+
 def line_of(row: Row, command: str) -> bytes:
     """A row as a line of ``jsonl``, with its line feed."""
     fields = {"_command": command, "_version": DOCUMENT_VERSION, **msgspec.structs.asdict(row)}
@@ -264,9 +272,6 @@ class Result(msgspec.Struct, frozen=True):
     def damage(self) -> str | None:
         """The damage found in the files that were checked. The program then ends with status 7."""
         return None
-
-
-R = TypeVar("R", bound=Row)
 
 
 class ResultOf(Result, Generic[R], frozen=True):

@@ -2,17 +2,13 @@
 
 from typing import Annotated
 
-from rmqadmin.cli.options.command_options import A_BROKER, OF_CONTEXT, OR_THE_ONLY
+from rmqadmin.cli.options.command_options import A_BROKER, TheCluster
 from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 
 EveryReplica = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--clusterName", "Every master and slave of this cluster; default: the only one."),
+    TheCluster, option("-c", "--clusterName", "Every master and slave of this cluster; default: the only one.")
 ]
 Username = Annotated[str, Value.USER, option("-u", "--username", "Name of the user.")]
 UserKind = Annotated[UserType | None, option("-t", "--userType", "Super users may do everything. New: Normal.")]

@@ -38,6 +38,9 @@ OF_CONTEXT = "without a word from the user, as the context says"
 OR_THE_ONLY = "or the only one"
 """Marks an option for the cluster that a command needs if no broker is named, where the only one may be meant."""
 
+TheCluster = Annotated[str | None, OF_CONTEXT, OR_THE_ONLY, Value.CLUSTER]
+"""What the option for such a cluster takes."""
+
 A_BROKER = "a broker's address or name"
 A_BROKER_NAME = "a broker's name or address"
 """Mark options for one broker, of whose two designations the command needs the first."""
@@ -73,33 +76,13 @@ NamedCluster = Annotated[
     str | None, OF_CONTEXT, Value.CLUSTER, option("-c", "--clusterName", "Every master of this cluster.")
 ]
 ClusterName = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--clusterName", "Every master of this cluster; default: the only one."),
+    TheCluster, option("-c", "--clusterName", "Every master of this cluster; default: the only one.")
 ]
-EveryMaster = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--cluster", "Every master of this cluster; default: the only one."),
-]
+EveryMaster = Annotated[TheCluster, option("-c", "--cluster", "Every master of this cluster; default: the only one.")]
 EveryReplicaToo = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--clusterName", "Every broker of this cluster, slaves too. Default: the only one."),
+    TheCluster, option("-c", "--clusterName", "Every broker of this cluster, slaves too. Default: the only one.")
 ]
-AnyCluster = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--cluster", "Every broker of this cluster; default: the only one."),
-]
+AnyCluster = Annotated[TheCluster, option("-c", "--cluster", "Every broker of this cluster; default: the only one.")]
 ClusterOnly = Annotated[
     str | None,
     OF_CONTEXT,
@@ -267,11 +250,7 @@ OneBrokerName = Annotated[
     str | None, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--brokerName", "The replicas of this broker name only.")
 ]
 EveryBrokerName = Annotated[
-    str | None,
-    OF_CONTEXT,
-    OR_THE_ONLY,
-    Value.CLUSTER,
-    option("-c", "--clusterName", "Every broker name of this cluster; default: the only one."),
+    TheCluster, option("-c", "--clusterName", "Every broker name of this cluster; default: the only one.")
 ]
 
 

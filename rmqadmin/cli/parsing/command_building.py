@@ -152,7 +152,7 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
 
             meant = meant_brokers.broker_addr_of if A_BROKER in marks else meant_brokers.broker_name_of
             found[parameter.name] = meant(call.admin, value)
-        if value is None and OR_THE_ONLY in marks and not _is_other_said(own, values):
+        if value is None and OR_THE_ONLY in marks and not any(values.get(each.name) for each in _instead(own)):
             from rmqadmin.core.targets import only_cluster
 
             found[parameter.name] = only_cluster(call.admin.cluster_info(), _missing(own, parameter))
@@ -189,11 +189,6 @@ def _require_one_name(command: str, own: Sequence[inspect.Parameter], values: Ma
 
 
 _NOUNS = {Value.TOPIC: "topic", Value.GROUP: "group"}
-
-
-def _is_other_said(own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> bool:
-    """Whether the command line names brokers in another way than by their cluster."""
-    return any(values.get(each.name) for each in _instead(own))
 
 
 def _missing(own: Sequence[inspect.Parameter], cluster: inspect.Parameter) -> str:

@@ -36,11 +36,6 @@ _ASKED = {Value.PROPERTY: PROPERTY_NAMES, Value.KV_KEY: KV_KEYS, Value.FIELDS: F
 """Names that nothing remembers: only ``rmqadmin shell``, which asks servers, can offer them."""
 
 
-def live_kind(value: Value) -> str | None:
-    """The kind of names that a value is."""
-    return _NAMES.get(value) or _ASKED.get(value)
-
-
 def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[str]]:
     """What a positional word after a command can be: the kind of names, and other words. ``at`` counts positional words
     from 0. What has no capital letters in the help means itself: ``bash|zsh|fish``."""
@@ -218,7 +213,7 @@ def _values(line: LineSoFar, option: OptionInfo, text: str, start: int, current:
         return Offer(start, _files(text, current))
     if option.choices:
         return Offer(start, _beginning(option.choices, text, current))
-    kind = live_kind(option.value)
+    kind = _NAMES.get(option.value) or _ASKED.get(option.value)
     if kind == FIELD_NAMES:
         before, comma, begun = text.rpartition(",")
         fields = [msgspec.structs.replace(each, behind="") for each in _beginning(_fields(line), begun, current)]

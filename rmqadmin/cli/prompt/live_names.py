@@ -127,10 +127,6 @@ def _properties(admin: AdminClient, line: LineSoFar) -> Iterable[str]:
     return admin.broker_config(addrs[0], with_own_defaults=True) if addrs else ()
 
 
-def _kv_keys(admin: AdminClient, line: LineSoFar) -> Iterable[str]:
-    return admin.kv_namespace(line.values.get("--namespace", ""))
-
-
 _ASKED: dict[str, Callable[[AdminClient, LineSoFar], Iterable[str]]] = {
     "topic": lambda admin, _line: admin.topic_list(),
     "group": _groups,
@@ -138,5 +134,5 @@ _ASKED: dict[str, Callable[[AdminClient, LineSoFar], Iterable[str]]] = {
     "broker": _brokers,
     "broker_name": lambda admin, _line: admin.cluster_info().broker_addr_table,
     PROPERTY_NAMES: _properties,
-    KV_KEYS: _kv_keys,
+    KV_KEYS: lambda admin, line: admin.kv_namespace(line.values.get("--namespace", "")),
 }

@@ -12,7 +12,7 @@ from rmqadmin.cli.options.command_options import LONG, ShowAll
 from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
-from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc, row_of
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
 from rmqadmin.core.stores.dumps.queue_dump import DumpedIndex, DumpedQueues, index_rows, queue_rows
@@ -124,19 +124,7 @@ def start_plan(found: Survey, on_work: Callable[[], None]) -> StartPlan:
             said=dry.said or None,
         )
     rows = [
-        PlannedChangeRow(
-            part=str(each.part),
-            action=each.action,
-            path=each.path,
-            count=each.count,
-            lost_messages=each.lost_messages,
-            begin=each.begin,
-            end=each.end,
-            size_bytes=each.size_bytes,
-            what=each.what,
-            oldest_ms=each.begin_ms,
-            newest_ms=each.end_ms,
-        )
+        row_of(PlannedChangeRow, each, part=str(each.part), oldest_ms=each.begin_ms, newest_ms=each.end_ms)
         for each in changes
     ]
     return StartPlan(rows, told, None if refusal is None else str(refusal))

@@ -11,7 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.described_groups import DescribedGroups, describe_group
 from rmqadmin.core.groups.group_config import group_config_fields
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc, row_of
 from rmqadmin.core.servers.server_configs import property_lines
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
@@ -58,23 +58,14 @@ class GroupConfigs(ResultOf[GroupConfigRow], frozen=True):
 
     def rows(self) -> Sequence[GroupConfigRow]:
         return [
-            GroupConfigRow(
+            row_of(
+                GroupConfigRow,
+                config,
                 cluster=broker.cluster,
                 broker_name=broker.broker_name,
-                consume_enable=config.consume_enable,
-                consume_from_min_enable=config.consume_from_min_enable,
-                consume_broadcast_enable=config.consume_broadcast_enable,
-                consume_message_orderly=config.consume_message_orderly,
-                retry_queue_nums=config.retry_queue_nums,
-                retry_max_times=config.retry_max_times,
                 retry_policy=msgspec.to_builtins(config.group_retry_policy),
-                broker_id=config.broker_id,
                 slow_broker_id=config.which_broker_when_consume_slowly,
-                notify_consumer_ids_changed_enable=config.notify_consumer_ids_changed_enable,
-                group_sys_flag=config.group_sys_flag,
-                consume_timeout_minute=config.consume_timeout_minute,
                 subscriptions=config.subscription_data_set,
-                attributes=config.attributes,
             )
             for broker, config in self.found
         ]

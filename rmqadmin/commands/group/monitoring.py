@@ -69,7 +69,7 @@ class MonitorRound(ResultOf[MonitorRow], frozen=True):
                 error=one.error,
             )
             for one in self.groups
-            for lag in _or_none(one.lags)
+            for lag in one.lags or (None,)
         ]
 
     def mqadmin_text(self) -> str:
@@ -91,10 +91,6 @@ class MonitorRound(ResultOf[MonitorRow], frozen=True):
 
     def problem(self) -> str | None:
         return some_failed([one.error for one in self.groups], "group")
-
-
-def _or_none(lags: Sequence[TopicLag]) -> Sequence[TopicLag | None]:
-    return lags or (None,)
 
 
 def _lines(one: Monitored) -> list[str]:

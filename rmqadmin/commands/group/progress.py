@@ -95,7 +95,8 @@ class GroupsProgress(ResultOf[GroupRow], frozen=True):
             if not state.has_retry_topic:
                 continue
             if state.is_part:
-                state = _nothing_known(state)  # mqadmin gives up at the first broker that does not answer
+                # mqadmin gives up at the first broker that does not answer
+                state = msgspec.structs.replace(state, offsets=_NOTHING, clients=_NOBODY, is_part=False)
             row, offsets = _group_row(state), state.offsets
             model = row.model if row.type == "PUSH" else ""
             text += (
@@ -110,10 +111,6 @@ class GroupsProgress(ResultOf[GroupRow], frozen=True):
 
 
 _NOTHING, _NOBODY = GroupOffsets({}, 0.0), GroupClients({}, {}, {}, None, None, None)
-
-
-def _nothing_known(state: GroupFindings) -> GroupFindings:
-    return msgspec.structs.replace(state, offsets=_NOTHING, clients=_NOBODY, is_part=False)
 
 
 def _group_row(state: GroupFindings) -> GroupRow:

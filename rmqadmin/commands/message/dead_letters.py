@@ -3,7 +3,6 @@ guarantee are those of ``spark-replay``."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
@@ -249,25 +248,8 @@ def _request(
     to: str | None,
     limit: int | None,
 ) -> ReplayRequest:
-    from rmqreplay.plans.plan import Transform, wave_messages_for
-
-    return replace(
-        letters_request(call, group, letters),
-        to=to,
-        limit=limit,
-        transform=Transform(redrives_max=guards.redrives_max, park_topic=guards.park_topic),
-        dedup=guards.dedup,
-        dedup_keep=guards.dedup_keep,
-        skip_redriven=guards.skip_redriven,
-        canary=guards.canary,
-        wave_messages=pace.wave or wave_messages_for(pace.rate),
-    )
-
-
-def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
-    """A request to redrive all dead letters that the options choose to their origin topics. UsageError for inconsistent
-    options."""
-    from rmqreplay.plans.plan import Selection
+    """UsageError for inconsistent options."""
+    from rmqreplay.plans.plan import Selection, Transform, wave_messages_for
     from rmqreplay.plans.request import ReplayRequest
 
     between, credentials = letters.between(call.now_ms(), call.notice), call.settings.credentials()
@@ -279,6 +261,14 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
         start_text=letters.start,
         end_text=letters.end,
         selection=Selection(ids=letters.ids or [], **letters.as_conditions()),
+        to=to,
+        limit=limit,
+        transform=Transform(redrives_max=guards.redrives_max, park_topic=guards.park_topic),
+        dedup=guards.dedup,
+        dedup_keep=guards.dedup_keep,
+        skip_redriven=guards.skip_redriven,
+        canary=guards.canary,
+        wave_messages=pace.wave or wave_messages_for(pace.rate),
         command=command_line(credentials),
         credentials=credentials,
         tls=call.settings.tls_files(),

@@ -1,6 +1,7 @@
 """mqadmin's ways to find messages: by id, key, unique key or place."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
@@ -27,8 +28,7 @@ from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError
-from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.times import TimeRange, time_range
+from rmqproto.times import time_range
 from rmqproto.wording import counted
 
 RESEND_GROUP = "ReSendMsgById"
@@ -182,24 +182,13 @@ def query_msg_by_key(
     key = msg_key.strip()
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
-
-    def look_up(within: TimeRange) -> list[FoundMessage]:
-        return lookup.by_key(
-            call.admin,
-            brokers,
-            topic,
-            key,
-            key_type=key_type,
-            max_count=max_num,
-            begin_ms=within.begin_ms or 0,
-            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
-            last_key=last_key,
-            answers=call.answers,
-        )
-
-    found, what = look_up(between), f"the {'tag' if key_type is KeyType.TAGS else 'key'} {key}"
+    look_up = partial(
+        lookup.by_key, call.admin, brokers, topic, key,
+        key_type=key_type, max_count=max_num, last_key=last_key, answers=call.answers,
+    )  # fmt: skip
+    found, what = look_up(within=between), f"the {'tag' if key_type is KeyType.TAGS else 'key'} {key}"
     if not found:
-        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
+        raise lookup.nothing_found(topic, what, between, look_up)
     if len(found) >= max_num:
         call.notice(f"a broker answers with {counted(max_num, 'message')} at most; -m asks for more")
     wanted = found if accepts is None else [message for message in found if accepts(message.properties)]
@@ -241,22 +230,11 @@ def query_msg_by_unique_key(
     """
     between = time_range(start_time, end_time, call.now_ms(), "-s/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
-
-    def look_up(within: TimeRange) -> list[FoundMessage]:
-        return lookup.by_unique_key(
-            call.admin,
-            brokers,
-            topic,
-            msg_id,
-            begin_ms=within.begin_ms or 0,
-            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
-            answers=call.answers,
-        )
-
-    found = look_up(between)
+    look_up = partial(lookup.by_unique_key, call.admin, brokers, topic, msg_id, answers=call.answers)
+    found = look_up(within=between)
     if not found:
         what = f"the unique key {msg_id}"
-        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
+        raise lookup.nothing_found(topic, what, between, look_up)
     wanted = found if show_all else found[:1]
     if consumer_group is not None and client_id is not None:
         return push(call.admin, wanted, consumer_group, client_id, dry_run=call.dry_run)

@@ -8,11 +8,10 @@ from rmqadmin.cli.options.message_options import Begin, EndBefore
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.message_history import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc, row_of
 from rmqadmin.core.targets import find_route
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
-from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import mqadmin_time, time_range
 from rmqproto.trace_steps import FoundTrace, trace_steps
@@ -33,17 +32,7 @@ class MessageTrace(ResultOf[TraceRow], frozen=True):
     found: list[FoundTrace]
 
     def rows(self) -> Sequence[TraceRow]:
-        return [
-            TraceRow(
-                kind=step.kind,
-                time_ms=step.time_ms,
-                group=step.group,
-                client_host=step.host,
-                cost_ms=step.cost_ms,
-                outcome=step.outcome,
-            )
-            for step in trace_steps(self.found)
-        ]
+        return [row_of(TraceRow, step, client_host=step.host) for step in trace_steps(self.found)]
 
     def mqadmin_text(self) -> str:
         """Only sent and consumed messages. A consumer that wrote a record before consuming, but none after, is left
@@ -96,15 +85,9 @@ def query_msg_trace_by_id(
             f"there is no topic {trace_topic}, into which clients could write traces",
             hint="With traceTopicEnable=true, a broker creates it at its start; -t names another topic.",
         )
+    brokers = route.broker_datas
     found = find_traces(
-        call.admin,
-        route.broker_datas,
-        trace_topic,
-        msg_id,
-        max_count=max_num,
-        begin_ms=0 if between.begin_ms is None else between.begin_ms,
-        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
-        answers=call.answers,
+        call.admin, brokers, trace_topic, msg_id, max_count=max_num, within=between, answers=call.answers
     )
     if not found:
         within = "" if between.begin_ms is between.end_ms is None else " in this window"

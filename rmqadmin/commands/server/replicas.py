@@ -153,7 +153,7 @@ class Epochs(ResultOf[EpochRow], frozen=True):
                 end_offset=end,
             )
             for addr, cache in self.found.items()
-            for epoch, start, end in _or_unknown(_terms(cache))
+            for epoch, start, end in _terms(cache) or ((None, None, None),)
         ]
 
     def mqadmin_text(self) -> str:
@@ -165,10 +165,6 @@ class Epochs(ResultOf[EpochRow], frozen=True):
                 text += f"\n#Epoch: EpochEntry{{epoch={epoch}, startOffset={start}, endOffset={end}}}"
             text += "\n"
         return text
-
-
-def _or_unknown(terms: list[tuple[int, int, int]]) -> Sequence[tuple[int | None, int | None, int | None]]:
-    return terms or [(None, None, None)]
 
 
 def get_broker_epoch(call: Call, broker_name: OneBrokerName = None, cluster_name: EveryBrokerName = None) -> Epochs:

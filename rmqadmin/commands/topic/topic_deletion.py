@@ -6,8 +6,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, undoable
-from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, ClusterName, Topic, TopicNames, topic_names
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.command_options import ClusterName, TheCluster, Topic, TopicNames, topic_names
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.topic_changes import delete_everywhere, loss
@@ -56,11 +56,7 @@ def delete_topic(
     call: Call,
     topic: Topic,
     cluster_name: Annotated[
-        str | None,
-        OF_CONTEXT,
-        OR_THE_ONLY,
-        Value.CLUSTER,
-        option("-c", "--clusterName", "From this cluster; default: the only one."),
+        TheCluster, option("-c", "--clusterName", "From this cluster; default: the only one.")
     ] = None,
     if_exists: Annotated[bool, option("--if-exists", "Do not fail if the topic does not exist.")] = False,
 ) -> Changes:

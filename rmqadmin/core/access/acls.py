@@ -56,7 +56,7 @@ class Acls(ResultOf[AclRow], frozen=True):
             )
             for one in self.found
             for acl in one.acls
-            for policy_type, entry in _entries_or_none(acl)
+            for policy_type, entry in _entries(acl) or ((None, None),)
         ]
 
     def mqadmin_text(self) -> str:
@@ -84,10 +84,6 @@ def _cell(value: Any) -> str:
 
 def _entries(acl: AclInfo) -> list[tuple[str | None, AclEntry]]:
     return [(policy.policy_type, entry) for policy in acl.policies for entry in policy.entries]
-
-
-def _entries_or_none(acl: AclInfo) -> Sequence[tuple[str | None, AclEntry | None]]:
-    return _entries(acl) or [(None, None)]
 
 
 def wished_acl(subject: str, resources: str, actions: str, decision: PolicyDecision, source_ips: str | None) -> AclInfo:

@@ -15,7 +15,7 @@ from rmqadmin.core.groups.consumption import (
     read_offsets,
 )
 from rmqadmin.core.groups.unread_lag import UnreadLags
-from rmqadmin.core.results import TIME, FoundRows, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -138,15 +138,7 @@ def group_broker_rows(admin: AdminClient, group: str, answers: Answers) -> list[
     except RocketMQError:
         return []
     return [
-        GroupBrokerRow(
-            broker_name=brokers[addr].broker_name,
-            consume_enable=config.consume_enable,
-            consume_broadcast_enable=config.consume_broadcast_enable,
-            consume_message_orderly=config.consume_message_orderly,
-            retry_queue_nums=config.retry_queue_nums,
-            retry_max_times=config.retry_max_times,
-            attributes=config.attributes,
-        )
+        row_of(GroupBrokerRow, config, broker_name=brokers[addr].broker_name)
         for addr, config in found.items()
         if config is not None
     ]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Annotated, Any
 
@@ -16,7 +16,6 @@ from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqclient.addresses import split_address
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RequestTimeoutError, UsageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
@@ -24,10 +23,6 @@ from rmqproto.wording import counted
 
 AddressedPlace = tuple[str, LoadQueue]
 """A queue with its broker's address."""
-
-
-def addressed_places(queues: Iterable[tuple[MessageQueue, str]]) -> list[AddressedPlace]:
-    return [(addr, LoadQueue(queue.queue_id)) for queue, addr in queues]
 
 
 def send_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
@@ -116,10 +111,6 @@ def planned_load(lanes: Sequence[LanePlan]) -> PlannedLoad:
     return PlannedLoad(rows, None)
 
 
-def load_on_new_topic(topic: str, cluster: str) -> PlannedLoad:
-    return PlannedLoad([], f"the topic {topic} would be made in {cluster}, and its queues used")
-
-
 _ROUTE_TIMEOUT_S = 10.0
 _ASKED_EVERY_S = 0.05
 
@@ -199,9 +190,10 @@ class LoadTopic:
             return self._cluster.strip()
         return targets.only_cluster(self._admin.cluster_info(), "-c")
 
-    def queues(self) -> list[tuple[MessageQueue, str]]:
+    def places(self) -> list[AddressedPlace]:
         """The queues that take messages, with their masters' addresses."""
-        return writable_queues(self._admin.topic_route(self.name), self.name)
+        found = writable_queues(self._admin.topic_route(self.name), self.name)
+        return [(addr, LoadQueue(queue.queue_id)) for queue, addr in found]
 
     def remove(self) -> None:
         """Deletes the topic if this load made it."""

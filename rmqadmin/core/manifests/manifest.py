@@ -257,12 +257,12 @@ def document_of(manifest: Manifest, command: str) -> dict[str, Any]:
     """A document that ``manifest_of`` reads back."""
     head: dict[str, Any] = {COMMAND: command, VERSION: MANIFEST_VERSION}
     return head | {
-        section: {name: fields_of(entry) for name, entry in entries.items()} for section, entries in manifest.items()
+        section: {
+            name: entry.values if entry.brokers is None else {**entry.values, _BROKERS: entry.brokers}
+            for name, entry in entries.items()
+        }
+        for section, entries in manifest.items()
     }
-
-
-def fields_of(entry: ManifestEntry) -> dict[str, Any]:
-    return entry.values if entry.brokers is None else {**entry.values, _BROKERS: entry.brokers}
 
 
 def absent() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
-from rmqadmin.core.results import FoundRows, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc, row_of
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
 from rmqproto.bodies.routes import BrokerData
@@ -286,18 +286,7 @@ class Differences(Applied, frozen=True):
 
 
 def applied_rows(steps: Sequence[ObjectStep], rows: Sequence[ChangeRow]) -> list[AppliedRow]:
-    return [
-        AppliedRow(
-            kind=one.noun,
-            name=one.name,
-            target=row.target,
-            action=row.action,
-            changes=row.changes,
-            done=row.done,
-            error=row.error,
-        )
-        for one, row in zip(steps, rows, strict=True)
-    ]
+    return [row_of(AppliedRow, row, kind=one.noun, name=one.name) for one, row in zip(steps, rows, strict=True)]
 
 
 def what_changes(steps: Sequence[ObjectStep]) -> list[ObjectStep]:

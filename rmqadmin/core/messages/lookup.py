@@ -7,6 +7,7 @@ brokers. mqadmin first tries to connect to whatever address the digits give.
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage
 from rmqproto.times import TimeRange, iso_local
 
+ANY_TIME = TimeRange(None, None)
 UNIQUE_KEY_COUNT = 32
 """The most messages asked for under one unique key, which resends and retries share."""
 
@@ -100,36 +102,34 @@ def by_unique_key(
     topic: str,
     unique_key: str,
     *,
-    begin_ms: int = 0,
-    end_ms: int = LONG_MAX,
+    within: TimeRange = ANY_TIME,
     answers: Answers | None = None,
 ) -> list[FoundMessage]:
     """The messages with a unique key on any of the brokers, oldest first; resends and retries share a key. With
     ``answers``, which records the failures, only those on brokers that answer."""
 
-    def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
-        stored = admin.query_message(
-            addr,
-            topic,
-            unique_key,
-            max_count=UNIQUE_KEY_COUNT,
-            begin_ms=begin_ms,
-            end_ms=end_ms,
-            unique_key=True,
-        )
-        return [_found(message, broker, addr) for message in stored]
-
-    found = _of_brokers(brokers, ask, answers)
+    found = _indexed(admin, brokers, within, answers, topic, unique_key, max_count=UNIQUE_KEY_COUNT, unique_key=True)
     same = [message for message in found if message.properties.get(props.UNIQUE_KEY) == unique_key]
     return sorted(same, key=lambda message: message.stored.store_timestamp_ms)
 
 
-def _of_brokers(
-    brokers: Sequence[BrokerData], ask: Callable[[BrokerData, str], list[FoundMessage]], answers: Answers | None
+def _indexed(
+    admin: AdminClient,
+    brokers: Sequence[BrokerData],
+    within: TimeRange,
+    answers: Answers | None,
+    *what: str,
+    **how: Any,
 ) -> list[FoundMessage]:
+    """What the index of each broker has. ``what`` and ``how`` are as for ``AdminClient.query_message``."""
     by_addr = targets.by_selected_addr(brokers)
-    parts = answers_of(lambda addr: ask(by_addr[addr], addr), by_addr, answers)
-    return [message for part in parts.values() for message in part]
+    begin_ms, end_ms = within.begin_ms or 0, LONG_MAX if within.end_ms is None else within.end_ms
+
+    def ask(addr: str) -> list[FoundMessage]:
+        stored = admin.query_message(addr, *what, begin_ms=begin_ms, end_ms=end_ms, **how)
+        return [_found(message, by_addr[addr], addr) for message in stored]
+
+    return [message for part in answers_of(ask, by_addr, answers).values() for message in part]
 
 
 INDEX_HINT = (
@@ -139,13 +139,13 @@ INDEX_HINT = (
 
 
 def nothing_found(
-    topic: str, what: str, between: TimeRange, without_window: Callable[[], Sequence[FoundMessage]]
+    topic: str, what: str, between: TimeRange, look_up: Callable[[], Sequence[FoundMessage]]
 ) -> NotFoundError:
     """The error for a look-up in the index that found nothing. ``what`` names what was looked for. If only a window of
-    time was asked for, ``without_window`` looks in all of it, so that the window is not taken for the topic."""
+    time was asked for, ``look_up`` looks at any time, so that the window is not taken for the topic."""
     if between.begin_ms is None and between.end_ms is None:
         return NotFoundError(f"no message of the topic {topic} with {what} was found", hint=INDEX_HINT)
-    times = sorted(message.stored.store_timestamp_ms for message in without_window())
+    times = sorted(message.stored.store_timestamp_ms for message in look_up())
     if not times:
         said = f"no message of the topic {topic} with {what} was found, neither in this window nor outside of it"
         return NotFoundError(said, hint=INDEX_HINT)
@@ -171,35 +171,22 @@ def by_key(
     *,
     key_type: KeyType = KeyType.KEYS,
     max_count: int,
-    begin_ms: int = 0,
-    end_ms: int = LONG_MAX,
+    within: TimeRange = ANY_TIME,
     last_key: str | None = None,
     answers: Answers | None = None,
 ) -> list[FoundMessage]:
     """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each message is checked.
     ``answers`` is as for ``by_unique_key``."""
 
-    def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
-        # Brokers before 5.5 do not know index types, and treat every request as one for keys.
-        index_type = key_type.value if key_type is KeyType.TAGS else None
-        stored = admin.query_message(
-            addr,
-            topic,
-            key,
-            max_count=max_count,
-            begin_ms=begin_ms,
-            end_ms=end_ms,
-            index_type=index_type,
-            last_key=last_key,
-        )
-        return [_found(message, broker, addr) for message in stored]
-
     def has_key(message: FoundMessage) -> bool:
         if key_type is KeyType.TAGS:
             return message.properties.get(props.TAGS) == key
         return key in message.properties.get(props.KEYS, "").split(" ")
 
-    found = _of_brokers(brokers, ask, answers)
+    # Brokers before 5.5 do not know index types, and treat every request as one for keys.
+    index_type = key_type.value if key_type is KeyType.TAGS else None
+    how: dict[str, Any] = {"max_count": max_count, "index_type": index_type, "last_key": last_key}
+    found = _indexed(admin, brokers, within, answers, topic, key, **how)
     return [message for message in found if message.stored.topic == topic and has_key(message)]
 
 

@@ -12,11 +12,11 @@ from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
-from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.failures import told_causes
 from rmqproto.message.record import host_text
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, group_in_topic, retry_topic
+from rmqproto.times import TimeRange
 from rmqproto.trace import TraceRecord
 from rmqproto.trace_steps import FoundTrace
 from rmqproto.wording import counted
@@ -32,15 +32,12 @@ def find_traces(
     message_id: str,
     *,
     max_count: int = TRACE_COUNT,
-    begin_ms: int = 0,
-    end_ms: int = LONG_MAX,
+    within: TimeRange = lookup.ANY_TIME,
     answers: Answers | None = None,
 ) -> list[FoundTrace]:
     """The records about a message in a trace topic, from at most ``max_count`` trace messages per broker. A trace
     message that cannot be read is ignored. ``answers`` is as for ``lookup.by_key``."""
-    found = lookup.by_key(
-        admin, brokers, topic, message_id, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms, answers=answers
-    )
+    found = lookup.by_key(admin, brokers, topic, message_id, max_count=max_count, within=within, answers=answers)
     return [
         FoundTrace(record, host_text(one.stored.born_host))
         for one in found

@@ -163,14 +163,10 @@ class Messages(ResultOf[MessageRow], frozen=True):
     shown: list[Shown]
 
     def rows(self) -> Sequence[MessageRow]:
-        return [_message_row(one) for one in self.shown]
+        return [MessageRow(**message_values(one.message), tracks=one.tracks) for one in self.shown]
 
     def mqadmin_text(self) -> str:
         return "".join(mqadmin_block(one) for one in self.shown)
-
-
-def _message_row(one: Shown) -> MessageRow:
-    return MessageRow(**message_values(one.message), tracks=one.tracks)
 
 
 def body_path(message_id: str, index: int = 0) -> Path:

@@ -5,7 +5,7 @@ Commands and dashboard show the plan, ask, and carry it out. ``reset`` tells the
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
-from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, some_failed
+from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, row_of, some_failed
 from rmqadmin.core.topics.routes import chosen_queues
 from rmqadmin.core.units import at_least, count, moment
 from rmqproto.bodies.routes import TopicRoute
@@ -86,36 +86,29 @@ class Resets(ResultOf[ResetRow], frozen=True):
 
     def rows(self) -> Sequence[ResetRow]:
         return [
-            ResetRow(
+            row_of(
+                ResetRow,
+                one,
                 broker_name=one.queue.broker_name,
                 queue_id=one.queue.queue_id,
-                min_offset=one.min_offset,
-                max_offset=one.max_offset,
-                old_offset=one.old_offset,
-                new_offset=one.new_offset,
                 old_lag_count=None if one.old_offset is None else lag_between(one.old_offset, one.max_offset),
                 new_lag_count=None if one.new_offset is None else lag_between(one.new_offset, one.max_offset),
                 again_count=one.again_count or None,
                 skipped_count=one.skipped_count or None,
-                oldest_skipped_ms=one.oldest_skipped_ms,
-                done=one.done,
-                error=one.error,
             )
             for one in self.queues
         ]
 
     def summary(self) -> ResetTotals:
         rows = self.rows()
-        return ResetTotals(
-            group=self.group,
-            topic=self.topic,
+        return row_of(
+            ResetTotals,
+            self,
             old_lag_count=_sum_of_known([row.old_lag_count for row in rows]),
             new_lag_count=_sum_of_known(_lags_afterwards(rows)),
             again_count=self.again_count or None,
             skipped_count=self.skipped_count or None,
-            oldest_skipped_ms=self.oldest_skipped_ms,
             unchanged_count=sum(row.new_offset is None for row in rows) or None,
-            undo_file=self.undo_file,
         )
 
     @property
@@ -265,7 +258,8 @@ def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset]
     if any(one.old_offset is not None for one in planned):
         return
     try:
-        known = {name for addr in {one.broker_addr for one in planned} for name in _group_names(admin, addr)}
+        addrs = {one.broker_addr for one in planned}
+        known = {name for addr in addrs for name in admin.all_groups(addr).subscription_group_table}
     except RefusedError:  # who may move a group need not be allowed to list all
         return
     if group in known:
@@ -273,10 +267,6 @@ def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset]
     near = near_name(group, sorted(known))
     meant = f"; did you mean {near}?" if near else ""
     notice(f"there is no group {group} now{meant}")
-
-
-def _group_names(admin: AdminClient, broker_addr: str) -> Iterable[str]:
-    return admin.all_groups(broker_addr).subscription_group_table
 
 
 def remarks(planned: Sequence[QueueReset], goal: Goal) -> list[str]:

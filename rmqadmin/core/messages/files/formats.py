@@ -10,10 +10,10 @@ from pathlib import PurePath
 from typing import BinaryIO, cast
 
 from rmqadmin.core.messages.files import json_lines, message_pack, parquet
-from rmqadmin.core.messages.files.exported_message import ExportedMessage, exported
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import unpacked
-from rmqadmin.core.results import Notice
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
+from rmqadmin.core.results import Notice, line_of
 from rmqproto.errors import StorageError, UsageError
 
 
@@ -81,20 +81,12 @@ def encoded(batches: Batches, format: FileFormat, command: str) -> Iterator[byte
     and Parquet reveal."""
     match format:
         case FileFormat.JSONL:
-            yield from (b"".join(json_lines.encoded_line(one, command) for one in batch) for batch in batches)
+            rows = ([StoredMessageRow(**message_values(one)) for one in batch] for batch in batches)
+            yield from (b"".join(line_of(row, command) for row in batch) for batch in rows)
         case FileFormat.MSGPACK:
-            yield from _packed(batches)
+            yield from message_pack.packed(batches)
         case FileFormat.PARQUET:
             yield from _columns(batches)
-
-
-def _packed(batches: Batches) -> Iterator[bytes]:
-    yield message_pack.encoded_head()
-    count = 0
-    for batch in batches:
-        count += len(batch)
-        yield b"".join(message_pack.encoded_message(exported(one)) for one in batch)
-    yield message_pack.encoded_end(count)
 
 
 class _Written(RawIOBase):

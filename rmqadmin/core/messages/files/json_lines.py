@@ -11,10 +11,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, StoredFields
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.names import unknown_name
-from rmqadmin.core.results import line_of
 from rmqadmin.core.user_files import without_mark
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
@@ -56,11 +53,6 @@ _SAME = {*StoredFields.__struct_fields__, "body_compression"} - {"properties"}
 WRITTEN_BY_HAND = ("body", "body_base64", "tags", "keys", "properties", "flag", "born_ms", "topic")
 """The fields that a person writes."""
 _decoder = msgspec.json.Decoder(JsonLine)
-
-
-def encoded_line(message: FoundMessage, command: str) -> bytes:
-    """The line for an ``unpacked`` message."""
-    return line_of(StoredMessageRow(**message_values(message)), command)
 
 
 def decode_line_untrusted(line: bytes) -> ExportedMessage:

@@ -13,12 +13,13 @@ Such files may be concatenated. A file that ends before its count is incomplete.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec
 
-from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, exported
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.names import unknown_name
 from rmqproto.errors import ProtocolError
 
@@ -46,16 +47,14 @@ _decoder = msgspec.msgpack.Decoder(ExportedMessage)
 _head_decoder = msgspec.msgpack.Decoder(FileHead)
 
 
-def encoded_head() -> bytes:
-    return _sized(_encoder.encode(FileHead(FORMAT, VERSION)))
-
-
-def encoded_message(message: ExportedMessage) -> bytes:
-    return _sized(_encoder.encode(message))
-
-
-def encoded_end(count: int) -> bytes:
-    return _SIZE.pack(_UINT32, 0) + _COUNT.pack(_UINT64, count)
+def packed(batches: Iterable[Sequence[FoundMessage]]) -> Iterator[bytes]:
+    """A file of ``unpacked`` messages, part by part."""
+    yield _sized(_encoder.encode(FileHead(FORMAT, VERSION)))
+    count = 0
+    for batch in batches:
+        count += len(batch)
+        yield b"".join(_sized(_encoder.encode(exported(one))) for one in batch)
+    yield _SIZE.pack(_UINT32, 0) + _COUNT.pack(_UINT64, count)
 
 
 def _sized(data: bytes) -> bytes:
