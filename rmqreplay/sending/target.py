@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls import tls_context
@@ -18,7 +19,7 @@ from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin, unless_refused
 from rmqreplay.source.live import PLAIN, ClusterAccess, LiveCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
-from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
+from rmqreplay.source.pulling import READ_TIMEOUT_S, OneBroker, PullRules, persist, pull_range
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 
@@ -35,7 +36,8 @@ def settle_s(send_timeout_s: float) -> float:
 
 
 class ReplayTarget:
-    """``fences`` name every queue that may be written to, and the offset from which to look. The caller closes it."""
+    """``fences`` name every queue that may be written to, and the offset from which to look. Brokers that are away when
+    it is made are waited for. The caller closes it."""
 
     def __init__(
         self,
@@ -54,9 +56,7 @@ class ReplayTarget:
         self._settled_at = 0.0
         queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
         with access.cluster(name_server) as cluster:
-            self._addresses = {
-                fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
-            }  # fmt: skip
+            self._addresses = persist(partial(_masters, cluster, fences), cluster.forget_routes, READ_TIMEOUT_S)
         self._sender = BatchSender(
             self._addresses,
             by_source_queue(queues) if keep_order else round_robin(queues),
@@ -84,6 +84,10 @@ class ReplayTarget:
 
     def close(self) -> None:
         self._sender.close()
+
+
+def _masters(cluster: LiveCluster, fences: Sequence[Fence]) -> dict[str, str]:
+    return {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
 
 
 def replay_ids_since(
