@@ -123,13 +123,15 @@ class LitePullConsumer(Lifetime):
     # --- which queues ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, expression: str | Sql92 = ALL) -> None:
-        """Takes this member's share of a topic. UsageError after ``assign``, and for an expression that names no tag;
-        RefusedError for one that a broker does not accept."""
+        """Takes this member's share of a topic, or for a topic that it has, another expression. UsageError after
+        ``assign``, and for an expression that names no tag; RefusedError for one that a broker does not accept."""
         if self._is_assigned_by_hand:
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
         subscription = subscription_of(topic, expression)
         await check_expressions(self._client, self.group, [subscription])
-        await self._drop([queue for queue in self._assigned if queue.topic == topic])
+        for queue, assigned in self._assigned.items():
+            if queue.topic == topic:
+                assigned.take_subscription(subscription)
         self._subscriptions[topic] = subscription
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
         self._rebalance.soon()

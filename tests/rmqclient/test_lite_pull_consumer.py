@@ -222,6 +222,18 @@ async def test_queues_that_are_assigned_again_take_another_expression(server: Se
         assert await poll_all(consumer, 4) == [2, 3, 4, 5]
 
 
+async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(server: Server, fresh: Fresh) -> None:
+    topic = fresh("LiteTopic")
+    create_topic(server, topic, 1)
+    async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
+        await consumer.subscribe(topic, "A")
+        await send(server, fresh("Producer"), topic, range(4), tags="A")
+        assert await poll_all(consumer, 2) == [0, 1]
+        await send(server, fresh("Producer"), topic, range(4, 6), tags="B")
+        await consumer.subscribe(topic, "A || B")
+        assert await poll_all(consumer, 4) == [2, 3, 4, 5]
+
+
 async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Fresh) -> None:
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
