@@ -127,12 +127,13 @@ def _check_names(system: Any) -> None:
 
 
 def _check_times(system: Any, now_ms: int) -> None:
-    is_far = system.HasField("delivery_timestamp") and ms_of(system.delivery_timestamp) - now_ms > DELAY_MAX_MS
-    text = f"the max delay time of message is too large, max is {DELAY_MAX_MS}"
-    refuse_if(is_far, Code.ILLEGAL_DELIVERY_TIME, text)
-    is_long = system.orphaned_transaction_recovery_duration.seconds > RECOVERY_MAX_S
-    text = f"the max transaction recovery time of message is too large, max is {RECOVERY_MAX_S}"
-    refuse_if(is_long, Code.BAD_REQUEST, text)
+    if system.HasField("delivery_timestamp"):
+        is_far = ms_of(system.delivery_timestamp) - now_ms > DELAY_MAX_MS
+        text = f"the max delay time of message is too large, max is {DELAY_MAX_MS}"
+        refuse_if(is_far, Code.ILLEGAL_DELIVERY_TIME, text)
+    if system.orphaned_transaction_recovery_duration.seconds > RECOVERY_MAX_S:
+        text = f"the max transaction recovery time of message is too large, max is {RECOVERY_MAX_S}"
+        raise CallRefused(Code.BAD_REQUEST, text)
 
 
 def check_lite_topic(name: str) -> None:
@@ -162,22 +163,24 @@ def ms_of(time: Any) -> int:
 
 
 def _check_text(code: Code, what: str, text: str) -> None:
-    refuse_if(not text.strip(), code, f"{what} cannot be the char sequence of whitespace")
+    if not text.strip():
+        raise CallRefused(code, f"{what} cannot be the char sequence of whitespace")
     _check_control(code, what, text)
 
 
 def _check_control(code: Code, what: str, text: str) -> None:
-    refuse_if(_CONTROL.search(text), code, f"{what} cannot contain control character")
+    if _CONTROL.search(text):
+        raise CallRefused(code, f"{what} cannot contain control character")
 
 
 def _check_user_properties(properties: dict[str, str], system: Any) -> None:
     """Tag and keys count as the user's."""
     many, code = Code.MESSAGE_PROPERTIES_TOO_LARGE, Code.ILLEGAL_MESSAGE_PROPERTY_KEY
     refuse_if(len(properties) > USER_PROPERTIES_MAX, many, f"too many user properties, max is {USER_PROPERTIES_MAX}")
-    for name, said in properties.items():
-        refuse_if(name in SYSTEM_PROPERTIES, code, f"property is used by system: {name}")
-        _check_control(code, "the key of property", name)
-        _check_control(code, "the value of property", said)
+    for name in SYSTEM_PROPERTIES.intersection(properties):
+        raise CallRefused(code, f"property is used by system: {name}")
+    _check_control(code, "the key of property", " ".join(properties))
+    _check_control(code, "the value of property", " ".join(properties.values()))
     texts = (system.tag, *system.keys, *properties, *properties.values())
     is_large = sum(len(text.encode()) for text in texts) > USER_PROPERTIES_SIZE_MAX_BYTES
     refuse_if(is_large, many, f"the total size of user property is too large, max is {USER_PROPERTIES_SIZE_MAX_BYTES}")
