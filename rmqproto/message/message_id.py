@@ -28,6 +28,10 @@ class OffsetId(msgspec.Struct, frozen=True):
     port: int
     log_offset: int
 
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def offset_id(store_host: bytes, log_offset: int) -> str:
     """An offset message id. ``store_host`` is 4 or 16 address bytes and the port as i32, as in a record."""

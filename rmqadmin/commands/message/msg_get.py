@@ -11,7 +11,7 @@ from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core import units
 from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
-from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.lookup import FoundMessage, unknown_broker_of
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import ResultOf, doc
 from rmqadmin.core.servers.broker_answers import is_silence
@@ -172,12 +172,13 @@ def msg_get(
 
 def _nothing(missing: Sequence[str], finder: Finder) -> NotFoundError:
     count = len(finder.topics())
-    return NotFoundError(
-        f"nothing was found of: {', '.join(missing)}",
-        hint=f"{count} topics were looked into for keys. A message is gone once its commit log file is deleted."
-        if count != 1
-        else f"{next(iter(finder.topics()))} was looked into for keys; without -t all topics are.",
-    )
+    hint = f"{count} topics were looked into for keys. A message is gone once its commit log file is deleted."
+    if count == 1:
+        hint = f"{next(iter(finder.topics()))} was looked into for keys; without -t all topics are."
+    gone = next(filter(None, (unknown_broker_of(finder.brokers(), asked) for asked in missing)), None)
+    if gone is not None:
+        hint = f"If it is an offset id, it is of a broker at {gone}, which is none of those that were asked. {hint}"
+    return NotFoundError(f"nothing was found of: {', '.join(missing)}", hint=hint)
 
 
 def _check_one(asked: str, messages: Sequence[Identified]) -> None:

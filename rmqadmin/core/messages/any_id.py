@@ -70,7 +70,7 @@ class Finder:
             FoundAs.RECALL_HANDLE: self._by_handle,
             FoundAs.QUEUE_PLACE: self._by_queue_place,
             FoundAs.LOG_PLACE: self._by_log_place,
-            FoundAs.OFFSET_ID: lambda asked: lookup.by_offset_id(self._admin, self._brokers(), asked, self._topic),
+            FoundAs.OFFSET_ID: lambda asked: lookup.by_offset_id(self._admin, self.brokers(), asked, self._topic),
             FoundAs.UNIQUE_KEY: self._by_unique_key,
             FoundAs.KEY: self._by_key,
         }
@@ -99,7 +99,8 @@ class Finder:
                 self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
         return self._known_topics
 
-    def _brokers(self) -> list[BrokerData]:
+    def brokers(self) -> list[BrokerData]:
+        """The brokers to search for what names its own."""
         if self._known_brokers is None:
             if self._topic is not None:
                 self._known_brokers = self.topics()[self._topic]
@@ -113,7 +114,7 @@ class Finder:
             handle = recall_handle.parse_untrusted(asked)
         except ProtocolError:
             return []
-        brokers = [broker for broker in self._brokers() if broker.broker_name == handle.broker_name]
+        brokers = [broker for broker in self.brokers() if broker.broker_name == handle.broker_name]
         return lookup.by_unique_key(self._admin, brokers, handle.topic, handle.unique_key) or lookup.by_unique_key(
             self._admin, brokers, TIMER_TOPIC, handle.unique_key
         )
@@ -140,7 +141,7 @@ class Finder:
         if place is None:
             return []
         named, offset = place.group(1), int(place.group(2))
-        for broker in self._brokers():
+        for broker in self.brokers():
             is_address = named in broker.broker_addrs.values()
             addr = named if is_address else broker.selected_addr()
             if addr is not None and (is_address or named == broker.broker_name):

@@ -77,9 +77,19 @@ def by_offset_id(
         parsed = parse_offset_id_untrusted(message_id)
     except ProtocolError:
         return []
-    addr = f"[{parsed.host}]:{parsed.port}" if ":" in parsed.host else f"{parsed.host}:{parsed.port}"
+    addr = parsed.address
     owners = [broker for broker in brokers if addr in broker.broker_addrs.values()]
     return at_log_offset(admin, owners[0], addr, parsed.log_offset, topic) if owners else []
+
+
+def unknown_broker_of(brokers: Sequence[BrokerData], message_id: str) -> str | None:
+    """The address in an offset id that is of none of the brokers; None for another text, as most unique keys are."""
+    try:
+        parsed = parse_offset_id_untrusted(message_id)
+    except ProtocolError:
+        return None
+    is_known = parsed.address in targets.replicas_of_all(brokers)
+    return parsed.address if 0 < parsed.port < 1 << 16 and not is_known else None
 
 
 def at_log_offset(

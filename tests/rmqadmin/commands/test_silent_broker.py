@@ -24,6 +24,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
 from rmqproto.headers.nameserver import RegisterBrokerHeader
 from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds, offset_id
 from rmqproto.names import dlq_topic
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
@@ -357,3 +358,12 @@ def test_a_broker_that_lets_nobody_pull_hides_no_others(
 @pytest.mark.usefixtures("dead")
 def test_what_was_read_is_not_called_all_if_a_broker_did_not_answer(run: Rmqadmin) -> None:
     assert "stopped because the end was reached, on the brokers that answered" in run("msg", "cat", TOPIC).err
+
+
+def test_an_offset_id_of_a_broker_that_is_gone_is_told(run: Rmqadmin, cluster: Cluster) -> None:
+    """Nothing said that another broker would have to be asked."""
+    gone = offset_id(bytes((127, 0, 0, 1, 0, 0, 0, 9)), 77)
+    ran = run("msg", "get", gone, "-n", cluster.namesrv_addr)
+    assert (ran.status, "a broker at 127.0.0.1:9, which is none of those that were asked" in ran.err) == (5, True)
+    here = run("msg", "get", UniqueIds().next(), "-n", cluster.namesrv_addr)
+    assert (here.status, "none of those" in here.err) == (5, False)
