@@ -17,6 +17,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from rmqclient.admin import AdminClient
 from tests.support import golden, servers
 from tests.support.process_state import ProcessState
 from tests.support.servers import Fresh, Server
@@ -211,6 +212,25 @@ def namesrv_wire(server: Server) -> Iterator[Wire]:
     """A raw connection to the nameserver of ``server``."""
     with Wire(server.namesrv_addr) as connection:
         yield connection
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[AdminClient]:
+    """An admin client of the nameserver of ``server``."""
+    with AdminClient(server.namesrv_addr) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(server: Server, fresh: Fresh) -> str:
+    """A new topic of ``server``, with one queue."""
+    return servers.create_topic(server, fresh("Topic"))
+
+
+@pytest.fixture
+def group(fresh: Fresh) -> str:
+    """A name for a consumer group of this test alone."""
+    return fresh("Group")
 
 
 @pytest.fixture(scope="session")

@@ -24,14 +24,13 @@ def run(server: Server, *args: str | bytes, env: Mapping[str, str]) -> subproces
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Fresh) -> str:
+def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     """A topic with one message whose key has no Latin letters."""
     name = fresh("LocaleTopic")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(name))
-        until(lambda: name in admin.topic_list())
-        message = Message(name, "тело".encode(), keys=[KEY])
-        admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), message)
+    admin.create_topic(server.broker_addr, topic_config(name))
+    until(lambda: name in admin.topic_list())
+    message = Message(name, "тело".encode(), keys=[KEY])
+    admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), message)
     return name
 
 

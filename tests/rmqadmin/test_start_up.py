@@ -226,12 +226,11 @@ def test_where_errors_go_the_same_way_the_status_says_what_happened(words: str, 
         assert subprocess.run(command, stdout=closed, stderr=closed, env=environment, check=False).returncode == status
 
 
-def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Fresh) -> None:
+def test_a_follow_ends_when_its_reader_goes_away(server: Server, admin: AdminClient, fresh: Fresh) -> None:
     """``msg cat T --follow | head -1`` used to go on until the next message came, perhaps for ever."""
     topic = fresh("Followed")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(topic))
-        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+    admin.create_topic(server.broker_addr, topic_config(topic))
+    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
     command = f"timeout 50 {sys.executable} -m rmqadmin msg cat {topic} --follow -n {server.namesrv_addr} -o jsonl"
     script = f"{command} | head -1; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", script], capture_output=True, check=False).returncode == 141

@@ -10,15 +10,7 @@ from rmqclient import ConsumeFrom, Message, PopConsumer, Producer, PushConsumer,
 from rmqclient.admin import AdminClient
 from rmqproto.errors import NotConnectedError, RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
-from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Fresh, Server
-
-
-@pytest.fixture
-def topic(server: Server, fresh: Fresh) -> str:
-    name = fresh("AsyncioTopic")
-    create_topic(server, name, 1)
-    return name
 
 
 def test_tasks_of_asyncio_send(server: Server, topic: str) -> None:
@@ -43,7 +35,7 @@ def test_a_call_whose_time_is_up_leaves_the_client_as_it_was(server: Server, top
     asyncio.run(main())
 
 
-def test_a_cancelled_task_leaves_its_group(server: Server, topic: str, fresh: Fresh) -> None:
+def test_a_cancelled_task_leaves_its_group(server: Server, admin: AdminClient, topic: str, fresh: Fresh) -> None:
     group, collect = fresh("G"), Collector()
 
     async def consume() -> None:
@@ -61,10 +53,9 @@ def test_a_cancelled_task_leaves_its_group(server: Server, topic: str, fresh: Fr
             await task
 
     asyncio.run(main())
-    with AdminClient(server.namesrv_addr) as admin:
-        assert admin.consumer_offset(server.broker_addr, group, topic, 0) == 1
-        with pytest.raises(RefusedError, match="no consumer for this group"):
-            admin.consumer_ids(server.broker_addr, group)
+    assert admin.consumer_offset(server.broker_addr, group, topic, 0) == 1
+    with pytest.raises(RefusedError, match="no consumer for this group"):
+        admin.consumer_ids(server.broker_addr, group)
 
 
 @pytest.mark.parametrize("orderly", [False, True])

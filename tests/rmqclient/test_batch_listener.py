@@ -19,8 +19,7 @@ from rmqclient import (
 from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
 from tests.rmqclient.collector import until
-from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,7 @@ from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqclient.collector import Collector, until
-from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +34,7 @@ def broadcast(server: Server, group: str, topic: str, listener: Listener, offset
 
 async def test_every_member_gets_every_message_and_none_twice(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
-    create_topic(server, topic)
+    create_topic(server, topic, 4)
     one, two = Collector(lambda message: LATER if message.body == b"3" else SUCCESS), Collector()
     async with (
         Producer(server.namesrv_addr, fresh("Producer")) as producer,
@@ -53,9 +52,9 @@ async def test_every_member_gets_every_message_and_none_twice(server: Server, fr
     assert {each.consumer_offset for each in stats.offset_table.values()} <= {0}, "the broker keeps none"
 
 
-async def test_a_member_that_comes_back_goes_on_where_it_was(server: Server, fresh: Fresh, tmp_path: Path) -> None:
-    topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
-    create_topic(server, topic, 1)
+async def test_a_member_that_comes_back_goes_on_where_it_was(
+    server: Server, topic: str, group: str, fresh: Fresh, tmp_path: Path
+) -> None:
     before, after = Collector(), Collector()
     async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
         await producer.send(Message(topic, b"before"))
@@ -69,10 +68,10 @@ async def test_a_member_that_comes_back_goes_on_where_it_was(server: Server, fre
     assert await LocalOffsetStore(file).read(MessageQueue(topic, "broker-a", 0)) == 2
 
 
-async def test_offsets_that_cannot_be_read_are_said_at_the_start(server: Server, fresh: Fresh, tmp_path: Path) -> None:
+async def test_offsets_that_cannot_be_read_are_said_at_the_start(
+    server: Server, topic: str, group: str, tmp_path: Path
+) -> None:
     """If the damage were ignored, every message would come again, or the messages of the last hours would be lost."""
-    topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
-    create_topic(server, topic, 1)
     async with broadcast(server, group, topic, Collector(), tmp_path, "member") as consumer:
         file = tmp_path / consumer.client_id / group / "offsets.json"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from rmqproto.message.properties import render
 from rmqproto.message.record import encode_record
 from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import BROKER, record
-from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
 from tests.support.servers import Fresh, Server
 
@@ -28,10 +27,8 @@ server = servers.of_module(*LIGHT)
 
 
 @pytest.mark.anyio
-async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("T"), fresh("G")
+async def test_light_queues_are_pulled_and_popped(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     names = one, two = f"%LMQ%{topic}-a", f"%LMQ%{topic}-b"
-    create_topic(server, topic, 1)
     async with Producer(server.namesrv_addr, "p") as producer:
         for body, dispatch in ((b"0", one), (b"1", f"{one},{two}"), (b"2", two), (b"3", "")):
             await producer.send(Message(topic, body, properties={"INNER_MULTI_DISPATCH": dispatch} if dispatch else {}))

@@ -19,8 +19,7 @@ from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.filters.subscription import Sql92
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.fake_broker import BROKER, FakeBroker
-from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -48,9 +47,8 @@ async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
     return got
 
 
-async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 2)
+async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, group: str, fresh: Fresh) -> None:
+    topic = create_topic(server, fresh("LiteTopic"), 2)
     await send(server, fresh("Producer"), topic, range(20), 2)
     queue = MessageQueue(topic, "broker-a", 1)
     async with lite(server, group) as consumer:
@@ -69,22 +67,22 @@ async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh
             consumer.seek(MessageQueue(topic, "broker-a", 0), 0)
 
 
-async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server, fresh: Fresh) -> None:
+async def test_one_may_seek_before_it_is_known_where_the_group_is(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     """The broker's answer comes later, and must not override the application's seek."""
-    topic = fresh("LiteTopic")
-    create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(5))
     queue = MessageQueue(topic, "broker-a", 0)
-    async with lite(server, fresh("LiteGroup")) as consumer:
+    async with lite(server, group) as consumer:
         await consumer.assign([queue])
         await anyio.lowlevel.checkpoint()  # its task has asked the broker
         consumer.seek(queue, 3)
         assert await poll_all(consumer, 2) == [3, 4]
 
 
-async def test_what_was_committed_is_where_the_next_one_begins(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 1)
+async def test_what_was_committed_is_where_the_next_one_begins(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     await send(server, fresh("Producer"), topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group, auto_commit=False) as consumer:
@@ -103,10 +101,10 @@ async def test_what_was_committed_is_where_the_next_one_begins(server: Server, f
         assert await poll_all(consumer, 1) == [2]
 
 
-async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(server: Server, fresh: Fresh) -> None:
+async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     """The body may have failed on the messages of the last poll, so committing them at the end would lose them."""
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group) as consumer:
@@ -144,9 +142,7 @@ def two_brokers(route: TopicRoute, addr: str) -> TopicRoute:
     )  # fmt: skip
 
 
-async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 1)
+async def test_auto_commit_stores_offsets_while_one_polls(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     await send(server, fresh("Producer"), topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group, auto_commit_interval_s=0.0) as consumer:
@@ -156,9 +152,8 @@ async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh:
         assert await consumer.committed(queue) == 10
 
 
-async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 4)
+async def test_members_that_subscribe_share_the_queues(server: Server, group: str, fresh: Fresh) -> None:
+    topic = create_topic(server, fresh("LiteTopic"), 4)
     async with lite(server, group) as one, lite(server, group) as two:
         await one.subscribe(topic)
         await two.subscribe(topic)
@@ -171,9 +166,8 @@ async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Fr
         await until(lambda: len(one.assignment) == 4)
 
 
-async def test_sticky_members_and_operators_learn_who_has_what(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 4)
+async def test_sticky_members_and_operators_learn_who_has_what(server: Server, group: str, fresh: Fresh) -> None:
+    topic = create_topic(server, fresh("LiteTopic"), 4)
     async with lite(server, group, allocate=STICKY) as one, lite(server, group, allocate=STICKY) as two:
         await one.subscribe(topic)
         await until(lambda: len(one.assignment) == 4)
@@ -186,9 +180,7 @@ async def test_sticky_members_and_operators_learn_who_has_what(server: Server, f
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
 
 
-async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 1)
+async def test_tags_choose_and_paused_queues_rest(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     await send(server, fresh("Producer"), topic, range(5), tags="A")
     await send(server, fresh("Producer"), topic, range(5, 8), tags="B")
     queue = MessageQueue(topic, "broker-a", 0)
@@ -200,10 +192,8 @@ async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Fresh) 
         assert await poll_all(consumer, 3) == [5, 6, 7]
 
 
-async def test_queues_that_are_assigned_again_take_another_expression(server: Server, fresh: Fresh) -> None:
+async def test_queues_that_are_assigned_again_take_another_expression(server: Server, topic: str, fresh: Fresh) -> None:
     """They go on where they are, whatever is committed."""
-    topic = fresh("LiteTopic")
-    create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(4), tags="A")
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
@@ -222,9 +212,7 @@ async def test_queues_that_are_assigned_again_take_another_expression(server: Se
         assert await poll_all(consumer, 4) == [2, 3, 4, 5]
 
 
-async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(server: Server, fresh: Fresh) -> None:
-    topic = fresh("LiteTopic")
-    create_topic(server, topic, 1)
+async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(server: Server, topic: str, fresh: Fresh) -> None:
     async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
         await consumer.subscribe(topic, "A")
         await send(server, fresh("Producer"), topic, range(4), tags="A")
@@ -234,9 +222,7 @@ async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(server: S
         assert await poll_all(consumer, 4) == [2, 3, 4, 5]
 
 
-async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Fresh) -> None:
-    topic = fresh("LiteTopic")
-    create_topic(server, topic, 1)
+async def test_subscribe_and_assign_exclude_each_other(server: Server, topic: str, fresh: Fresh) -> None:
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, fresh("LiteGroup")) as consumer:
         await consumer.subscribe(topic)
@@ -248,10 +234,8 @@ async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Fr
             await consumer.subscribe(topic)
 
 
-async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Fresh) -> None:
-    topic = fresh("LiteTopic")
-    create_topic(server, topic, 1)
-    async with lite(server, fresh("LiteGroup")) as consumer:
+async def test_what_cannot_be_subscribed_is_said(server: Server, topic: str, group: str) -> None:
+    async with lite(server, group) as consumer:
         with pytest.raises(UsageError, match="names no tag"):
             await consumer.subscribe(topic, "||")
         await consumer.queues(topic)
@@ -259,9 +243,9 @@ async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Fresh) -
             await consumer.subscribe(topic, Sql92("a >"))
 
 
-async def test_broadcasting_keeps_offsets_in_a_file(server: Server, fresh: Fresh, tmp_path: Path) -> None:
-    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
-    create_topic(server, topic, 1)
+async def test_broadcasting_keeps_offsets_in_a_file(
+    server: Server, topic: str, group: str, fresh: Fresh, tmp_path: Path
+) -> None:
     await send(server, fresh("Producer"), topic, range(5))
     for expected in ([0, 1, 2], [3, 4]):
         async with lite(server, group, message_model="BROADCASTING", offset_dir=tmp_path) as consumer:

@@ -112,7 +112,7 @@ async def test_a_message_that_fails_comes_again_before_the_next(server: Server, 
 
 @pytest.mark.slow  # a broker checks once a second whether a lite topic is free
 async def test_what_is_acknowledged_does_not_come_again_with_what_is_suspended(
-    server: Server, parent: str, group: str
+    server: Server, admin: AdminClient, parent: str, group: str
 ) -> None:
     """If a broker is slow with acknowledgements, it is asked to free the lite topic only once it has them."""
     told: list[bytes] = []
@@ -121,14 +121,13 @@ async def test_what_is_acknowledged_does_not_come_again_with_what_is_suspended(
         told.append(message.body)
         return suspend(0.01) if message.body == b"1" and told.count(b"1") < 2 else None
 
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.set_faults(server.broker_addr, [f"ACK_MESSAGE:delay=2s:group={group}"])
-        try:
-            await send(server, parent, a="0 1 2")
-            async with consuming(server, group, parent, ByLiteTopic(say), "a"):
-                await until(lambda: told[-1:] == [b"2"])
-        finally:
-            admin.set_faults(server.broker_addr, [])
+    admin.set_faults(server.broker_addr, [f"ACK_MESSAGE:delay=2s:group={group}"])
+    try:
+        await send(server, parent, a="0 1 2")
+        async with consuming(server, group, parent, ByLiteTopic(say), "a"):
+            await until(lambda: told[-1:] == [b"2"])
+    finally:
+        admin.set_faults(server.broker_addr, [])
     assert told == [b"0", b"1", b"1", b"2"]
 
 

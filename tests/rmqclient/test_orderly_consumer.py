@@ -21,9 +21,9 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
-from tests.rmqclient.test_push_consumer_server import create_topic, dead_letters
+from tests.rmqclient.test_push_consumer_server import dead_letters
 from tests.support.peer import answer
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +47,9 @@ async def send_all(server: Server, topic: str, group: str, numbers: range, queue
             await producer.send(Message(topic, b"%d" % number), queue)
 
 
-async def test_a_message_that_fails_comes_again_before_the_next(server: Server, fresh: Fresh) -> None:
-    topic = fresh("OrderTopic")
-    create_topic(server, topic, 1)
+async def test_a_message_that_fails_comes_again_before_the_next(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     await send_all(server, topic, fresh("Producer"), range(12), 1)
     seen: list[tuple[int, int]] = []
 
@@ -57,17 +57,15 @@ async def test_a_message_that_fails_comes_again_before_the_next(server: Server, 
         seen.append((int(message.body), message.reconsume_times))
         return suspend(0.01) if int(message.body) % 5 == 0 and message.reconsume_times < 2 else SUCCESS
 
-    async with orderly(server, fresh("OrderGroup"), topic, listener):
+    async with orderly(server, group, topic, listener):
         await until(lambda: len(seen) >= 18)
     expected = [(number, times) for number in range(12) for times in range(3 if number % 5 == 0 else 1)]
     assert seen == expected
 
 
 async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes_on(
-    server: Server, fresh: Fresh
+    server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
-    create_topic(server, topic, 1)
     await send_all(server, topic, fresh("Producer"), range(3), 1)
     seen: list[int] = []
 
@@ -83,9 +81,7 @@ async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes
     assert (dead.body, dead.topic, dead.reconsume_times) == (b"1", topic, 2)
 
 
-async def test_a_message_may_be_given_up_at_once(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
-    create_topic(server, topic, 1)
+async def test_a_message_may_be_given_up_at_once(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     await send_all(server, topic, fresh("Producer"), range(2), 1)
     collect = Collector(lambda message: later(NEVER_AGAIN) if message.body == b"0" else SUCCESS)
     async with orderly(server, group, topic, collect):
@@ -133,10 +129,9 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
     }
 
 
-async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, fresh: Fresh) -> None:
+async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, group: str, fresh: Fresh) -> None:
     """`consumerStatus` used to show every queue of every orderly consumer as not locked."""
-    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
-    create_topic(server, topic, 2)
+    topic = create_topic(server, fresh("OrderTopic"), 2)
     began_ms = time.time_ns() // 1_000_000
     await send_all(server, topic, fresh("Producer"), range(2), 2)
     collect = Collector()
@@ -151,10 +146,9 @@ async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Serve
         assert all(state.locked and state.last_lock_timestamp >= began_ms - 1000 for state in states)
 
 
-async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Fresh) -> None:
+async def test_who_leaves_gives_its_locks_back(server: Server, group: str, fresh: Fresh) -> None:
     """Otherwise the next member would wait a minute for the locks."""
-    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
-    create_topic(server, topic, 2)
+    topic = create_topic(server, fresh("OrderTopic"), 2)
     async with orderly(server, group, topic, Collector()) as consumer:
         await until(lambda: len(consumer.assignment) == 2)
         queues = sorted(consumer.assignment)

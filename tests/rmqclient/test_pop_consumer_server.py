@@ -13,8 +13,7 @@ from rmqclient.pop_consumer import PopConsumer
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from tests.rmqclient.collector import Collector, until
-from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -36,10 +35,8 @@ async def send(server: Server, topic: str, count: int = COUNT) -> list[bytes]:
     return bodies
 
 
-async def test_members_share_every_queue_and_each_message_goes_to_one(server: Server, fresh: Fresh) -> None:
+async def test_members_share_every_queue_and_each_message_goes_to_one(server: Server, topic: str, group: str) -> None:
     """There are more members than queues, and each gets some of the messages."""
-    topic, group = fresh("PopTopic"), fresh("PopGroup")
-    create_topic(server, topic, 1)
     collectors = [Collector() for _ in range(3)]
     one, two, three = (popping(server, group, topic, each, max_in_flight=4) for each in collectors)
     async with one, two, three:
@@ -55,10 +52,9 @@ async def test_members_share_every_queue_and_each_message_goes_to_one(server: Se
         assert stats.consumer_offset == COUNT
 
 
-async def test_members_take_over_shares_of_queues(server: Server, fresh: Fresh) -> None:
+async def test_members_take_over_shares_of_queues(server: Server, group: str, fresh: Fresh) -> None:
     """Each member shares its queues with one other. With two members, both pop from all queues."""
-    topic, group = fresh("PopTopic"), fresh("PopGroup")
-    create_topic(server, topic, 6)
+    topic = create_topic(server, fresh("PopTopic"), 6)
 
     def member() -> PopConsumer:
         return popping(server, group, topic, Collector(), share_queue_num=1)
@@ -75,11 +71,9 @@ async def test_members_take_over_shares_of_queues(server: Server, fresh: Fresh) 
 
 @pytest.mark.slow
 async def test_what_fails_or_is_given_back_comes_again(
-    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
-    topic, group = fresh("PopTopic"), fresh("PopGroup")
-    create_topic(server, topic, 1)
     seen: list[tuple[bytes, str, int]] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus | None:
@@ -98,10 +92,10 @@ async def test_what_fails_or_is_given_back_comes_again(
 
 
 @pytest.mark.slow
-async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(server: Server, fresh: Fresh) -> None:
+async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(
+    server: Server, topic: str, group: str
+) -> None:
     """The message comes again from the plain retry topic, which is never popped."""
-    topic, group = fresh("PopTopic"), fresh("PopGroup")
-    create_topic(server, topic, 1)
     await send(server, topic, 1)
     failing, collect = Collector(lambda message: later(1)), Collector()
     async with PushConsumer(server.namesrv_addr, group, {topic: "*"}, failing, consume_from=ConsumeFrom.FIRST_OFFSET):

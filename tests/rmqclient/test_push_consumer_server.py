@@ -23,14 +23,9 @@ from rmqproto.errors import ConnectError, RefusedError, UsageError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server, topic_config
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
-
-
-def create_topic(server: Server, topic: str, queue_count: int = 4) -> None:
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(topic, queue_count))
 
 
 def from_first(server: Server, group: str, topic: str, listener: Listener, expression: str = "*") -> PushConsumer:
@@ -39,27 +34,26 @@ def from_first(server: Server, group: str, topic: str, listener: Listener, expre
     )
 
 
-async def test_every_message_is_consumed_and_committed(server: Server, fresh: Fresh) -> None:
+async def test_every_message_is_consumed_and_committed(server: Server, admin: AdminClient, fresh: Fresh) -> None:
     topic, group = fresh("PushTopic"), fresh("PushGroup")
-    create_topic(server, topic)
+    create_topic(server, topic, 4)
     collect = Collector()
     async with Producer(server.namesrv_addr, fresh("Producer")) as producer, from_first(server, group, topic, collect):
         for number in range(100):
             await producer.send(Message(topic, b"%d" % number))
         await until(lambda: len(collect.bodies) >= 100)
     assert sorted(map(int, collect.bodies)) == list(range(100))
-    with AdminClient(server.namesrv_addr) as admin:
-        stats = admin.consume_stats(server.broker_addr, group, topic)
-        assert sum(each.consumer_offset for each in stats.offset_table.values()) == 100
-        with pytest.raises(RefusedError, match="not online"):
-            admin.consumer_connection(server.broker_addr, group)
+    stats = admin.consume_stats(server.broker_addr, group, topic)
+    assert sum(each.consumer_offset for each in stats.offset_table.values()) == 100
+    with pytest.raises(RefusedError, match="not online"):
+        admin.consumer_connection(server.broker_addr, group)
 
 
-async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(server: Server, fresh: Fresh) -> None:
+async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     """A consumer used to report 0 as the time of its last message until it finished its first one. By Apache's rule
     that means blocked."""
-    topic, group = fresh("PushTopic"), fresh("PushGroup")
-    create_topic(server, topic, queue_count=1)
     begun, may_end = anyio.Event(), anyio.Event()
 
     async def listen(message: ReceivedMessage) -> None:
@@ -81,9 +75,9 @@ async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970
             may_end.set()
 
 
-async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("PushTopic"), fresh("PushGroup")
-    create_topic(server, topic, queue_count=1)
+async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     collect = Collector(lambda message: LATER if message.body == b"0" and not message.reconsume_times else SUCCESS)
     async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
         for number in range(5):
@@ -106,10 +100,8 @@ async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(server
 
 
 async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_dead_letters(
-    server: Server, fresh: Fresh
+    server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    topic, group = fresh("RetryTopic"), fresh("RetryGroup")
-    create_topic(server, topic, 1)
     seen: list[tuple[str, int]] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -142,9 +134,8 @@ async def exists(puller: PullConsumer, topic: str) -> bool:
         return False
 
 
-async def test_members_share_the_queues_and_take_over_from_who_leaves(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("ShareTopic"), fresh("ShareGroup")
-    create_topic(server, topic, 4)
+async def test_members_share_the_queues_and_take_over_from_who_leaves(server: Server, group: str, fresh: Fresh) -> None:
+    topic = create_topic(server, fresh("ShareTopic"), 4)
     first, second = Collector(), Collector()
     bodies = [b"%d" % number for number in range(40)]
     async with (
@@ -167,11 +158,10 @@ async def test_members_share_the_queues_and_take_over_from_who_leaves(server: Se
     assert Counter(first.bodies + second.bodies) == Counter(bodies)
 
 
-async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, fresh: Fresh) -> None:
+async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, group: str, fresh: Fresh) -> None:
     """When a third member joins, the average strategies would move four of eight queues, some between the first two
     members, because the runs of queues shift."""
-    topic, group = fresh("StickyTopic"), fresh("StickyGroup")
-    create_topic(server, topic, 8)
+    topic = create_topic(server, fresh("StickyTopic"), 8)
 
     def member() -> PushConsumer:
         return PushConsumer(server.namesrv_addr, group, {topic: "*"}, Collector(), allocate=STICKY)

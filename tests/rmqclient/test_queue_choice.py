@@ -22,10 +22,9 @@ from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSIONS
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_producer import Cluster, broker, stored
-from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.compressions import KINDS
 from tests.support.quick import in_one_test
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 anyio = pytest.mark.anyio
 
@@ -33,12 +32,11 @@ anyio = pytest.mark.anyio
 @anyio
 async def test_messages_of_a_key_go_where_javas_selector_sends_them() -> None:
     keys = [f"order-{number}" for number in range(20)]
-    with Cluster(broker(), broker(), queue_count=3) as cluster:
-        async with cluster.producer() as producer:
-            for key in keys:
-                await producer.send(Message("T", b"x", sharding_key=key))
-                await producer.send(Message("T", b"x"), by_hash(key))
-        sent = cluster.sends()
+    async with Cluster(broker(), broker(), queue_count=3) as cluster, cluster.producer() as producer:
+        for key in keys:
+            await producer.send(Message("T", b"x", sharding_key=key))
+            await producer.send(Message("T", b"x"), by_hash(key))
+    sent = cluster.sends()
     places = Counter((header.broker_name, header.queue_id) for header in sent)
     wanted = [place_by_hash(key, 6) for key in keys]
     assert places == Counter({(f"broker-{place // 3}", place % 3): 2 * n for place, n in Counter(wanted).items()})
@@ -52,26 +50,24 @@ async def test_a_function_chooses() -> None:
     def last(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         return queues[-1]
 
-    with Cluster(broker(), broker(), queue_count=2) as cluster:
-        async with cluster.producer() as producer:
-            result = await producer.send(Message("T", b"x"), last)
-            await producer.send_oneway(Message("T", b"x"), last)
-            assert (await producer.send(Message("T", b"x"), by_random)).queue.topic == "T"
-            with pytest.raises(UsageError, match="queue of topic U"):
-                await producer.send(Message("T", b"x"), lambda queues, message: MessageQueue("U", "broker-0", 0))
+    async with Cluster(broker(), broker(), queue_count=2) as cluster, cluster.producer() as producer:
+        result = await producer.send(Message("T", b"x"), last)
+        await producer.send_oneway(Message("T", b"x"), last)
+        assert (await producer.send(Message("T", b"x"), by_random)).queue.topic == "T"
+        with pytest.raises(UsageError, match="queue of topic U"):
+            await producer.send(Message("T", b"x"), lambda queues, message: MessageQueue("U", "broker-0", 0))
     assert result.queue == MessageQueue("T", "broker-1", 1)
 
 
 @anyio
 async def test_a_key_keeps_its_queue_while_a_broker_has_no_master() -> None:
     """Java's producers choose among the queues that are left then, and break the order."""
-    with Cluster(broker(), broker(), queue_count=2) as cluster:
-        async with cluster.producer() as producer:
-            queues = (await producer._client.routes.queues("T")).ordered
-            before = by_hash("k")(queues, Message("T", b"x"))
-            cluster.has_masters = False
-            await producer._client.routes._refresh("T")
-            changed = await producer._client.routes.queues("T")
+    async with Cluster(broker(), broker(), queue_count=2) as cluster, cluster.producer() as producer:
+        queues = (await producer._client.routes.queues("T")).ordered
+        before = by_hash("k")(queues, Message("T", b"x"))
+        cluster.has_masters = False
+        await producer._client.routes._refresh("T")
+        changed = await producer._client.routes.queues("T")
     assert not changed.writable
     assert by_hash("k")(changed.ordered, Message("T", b"x")) == before
 
@@ -85,13 +81,10 @@ def test_an_order_configuration_says_where_keys_have_their_places(text: str | No
 
 @anyio
 async def test_a_batch_goes_to_the_queue_of_its_keys() -> None:
-    with Cluster(broker(), queue_count=4) as cluster:
-        async with cluster.producer() as producer:
-            result = await producer.send_batch(
-                [Message("T", b"1", sharding_key="a"), Message("T", b"2", sharding_key="a")]
-            )
-            with pytest.raises(UsageError, match="several"):
-                await producer.send_batch([Message("T", b"%d" % n, sharding_key=str(n)) for n in range(9)])
+    async with Cluster(broker(), queue_count=4) as cluster, cluster.producer() as producer:
+        result = await producer.send_batch([Message("T", b"1", sharding_key="a"), Message("T", b"2", sharding_key="a")])
+        with pytest.raises(UsageError, match="several"):
+            await producer.send_batch([Message("T", b"%d" % n, sharding_key=str(n)) for n in range(9)])
     assert result.queue.queue_id == place_by_hash("a", 4)
 
 
@@ -120,33 +113,36 @@ def test_a_message_that_no_batch_can_hold_is_told() -> None:
 @anyio
 @pytest.mark.parametrize(("again", "requests"), [(False, 1), (True, 3)])
 async def test_what_was_not_kept_as_promised_is_sent_again_if_wanted(again: bool, requests: int) -> None:
-    with Cluster(broker(partial(stored, code=12)), broker(partial(stored, code=12))) as cluster:
-        async with cluster.producer(retry_another_broker_when_not_stored=again) as producer:
-            result = await producer.send(Message("T", b"x"))
-        assert len(cluster.sends()) == requests
+    async with (
+        Cluster(broker(partial(stored, code=12)), broker(partial(stored, code=12))) as cluster,
+        cluster.producer(retry_another_broker_when_not_stored=again) as producer,
+    ):
+        result = await producer.send(Message("T", b"x"))
+    assert len(cluster.sends()) == requests
     assert result.status is SendStatus.FLUSH_SLAVE_TIMEOUT
 
 
 @anyio
 async def test_a_producer_may_have_no_second_attempt() -> None:
-    with Cluster(broker(partial(stored, code=2, remark="busy"))) as cluster:
-        async with cluster.producer(retry_times=0) as producer:
-            with pytest.raises(Exception, match="busy"):
-                await producer.send(Message("T", b"x"))
-        assert len(cluster.sends()) == 1
+    async with (
+        Cluster(broker(partial(stored, code=2, remark="busy"))) as cluster,
+        cluster.producer(retry_times=0) as producer,
+    ):
+        with pytest.raises(Exception, match="busy"):
+            await producer.send(Message("T", b"x"))
+    assert len(cluster.sends()) == 1
 
 
 @anyio
 async def test_compression_is_the_applications_choice() -> None:
-    with Cluster(broker()) as cluster:
-        async with cluster.producer(compress_from_bytes=100, compress_level=9) as producer:
-            await producer.send(Message("T", b"x" * 99))
+    async with Cluster(broker()) as cluster, cluster.producer(compress_from_bytes=100, compress_level=9) as producer:
+        await producer.send(Message("T", b"x" * 99))
+        await producer.send(Message("T", b"x" * 100))
+    assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
+    for kind in KINDS:
+        async with cluster.producer(compress_from_bytes=100, compress_type=kind) as producer:
             await producer.send(Message("T", b"x" * 100))
-        assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
-        for kind in KINDS:
-            async with cluster.producer(compress_from_bytes=100, compress_type=kind) as producer:
-                await producer.send(Message("T", b"x" * 100))
-            assert cluster.sends()[-1].sys_flag == COMPRESSIONS[kind]
+        assert cluster.sends()[-1].sys_flag == COMPRESSIONS[kind]
     with pytest.raises(UsageError, match="compression 'gzip' is none of"):
         Producer("127.0.0.1:1", "p", compress_type="gzip")
 
@@ -174,28 +170,20 @@ def test_a_batch_has_one_topic() -> None:
 A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @given(st.floats(0, 20_000))
 def test_a_slow_broker_is_avoided_for_a_while(latency_ms: float) -> None:
-    clock = Clock()
-    turns = QueuesInTurn(avoids_slow_brokers=True, clock_s=clock)
-    clock.now_s = latency_ms / 1000
+    now_s = 0.0
+    turns = QueuesInTurn(avoids_slow_brokers=True, clock_s=lambda: now_s)
+    now_s = latency_ms / 1000
     turns.took("a", 0.0)
     steps = [rest for limit, rest in zip(LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, strict=True) if latency_ms >= limit]
     rest_s = (steps[-1] if steps else 0) / 1000
     if rest_s:
-        clock.now_s += rest_s - 0.001
+        now_s += rest_s - 0.001
         assert {turns.next((A, B), None) for _ in range(4)} == {B}
         assert turns.next((A,), None) == A, "it is better than nothing"
         assert turns.next((A, B), "b") == A, "and than the one that has just failed"
-    clock.now_s += 0.002
+    now_s += 0.002
     assert {turns.next((A, B), None) for _ in range(4)} == {A, B}
 
 
@@ -207,14 +195,8 @@ def test_a_failed_send_counts_as_slow_only_where_that_is_wanted() -> None:
 
 
 def test_jitter_spreads_timers_and_never_brings_one_early() -> None:
-    times = {
-        int(
-            props.parse(message_properties(Message("T", b"x", deliver_at_ms=10**12, jitter_ms=50))[0])[
-                props.TIMER_DELIVER_MS
-            ]
-        )
-        for _ in range(300)
-    }
+    message = Message("T", b"x", deliver_at_ms=10**12, jitter_ms=50)
+    times = {int(props.parse(message_properties(message)[0])[props.TIMER_DELIVER_MS]) for _ in range(300)}
     assert min(times) >= 10**12
     assert max(times) <= 10**12 + 50
     assert len(times) > 20
@@ -226,8 +208,7 @@ def test_jitter_spreads_timers_and_never_brings_one_early() -> None:
 
 @anyio
 async def test_states_of_an_order_come_in_their_order(server: Server, fresh: Fresh) -> None:
-    topic, collect = fresh("Orders"), Collector()
-    create_topic(server, topic, 4)
+    topic, collect = create_topic(server, fresh("Orders"), 4), Collector()
     states = [b"%d:%s" % (order, state) for state in (b"made", b"paid", b"sent") for order in range(8)]
     async with Producer(server.namesrv_addr, "p") as producer:
         for state in states:

@@ -16,17 +16,16 @@ from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.consuming.test_deliveries import received
-from tests.rmqclient.test_push_consumer_server import create_topic, from_first
-from tests.support.servers import Fresh, Server
+from tests.rmqclient.test_push_consumer_server import from_first
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
 COMPRESSED_SIZE = 10_000
 
 
-async def test_each_request_gets_its_own_reply(server: Server, fresh: Fresh) -> None:
-    topic = fresh("RequestTopic")
-    create_topic(server, topic)
+async def test_each_request_gets_its_own_reply(server: Server, group: str, fresh: Fresh) -> None:
+    topic = create_topic(server, fresh("RequestTopic"), 4)
     replies: dict[int, bytes] = {}
     async with (
         Producer(server.namesrv_addr, fresh("Requester")) as requester,
@@ -41,7 +40,7 @@ async def test_each_request_gets_its_own_reply(server: Server, fresh: Fresh) -> 
             replies[number] = reply.body
             assert reply.properties["MSG_TYPE"] == "reply"
 
-        async with from_first(server, fresh("Group"), topic, answer) as consumer:
+        async with from_first(server, group, topic, answer) as consumer:
             await until(lambda: len(consumer.assignment) == 4)
             async with anyio.create_task_group() as nursery:
                 for number in range(20):
@@ -49,24 +48,22 @@ async def test_each_request_gets_its_own_reply(server: Server, fresh: Fresh) -> 
     assert replies == {number: b"%d" % number * 2 for number in range(20)}
 
 
-async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Fresh) -> None:
+async def test_a_large_reply_comes_back_as_it_was(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     """The reply travels compressed, like the request."""
-    topic = fresh("RequestTopic")
-    create_topic(server, topic, 1)
     async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
 
         async def answer(message: ReceivedMessage) -> None:
             await producer.reply(message, message.body[::-1])
 
-        async with from_first(server, fresh("Group"), topic, answer) as consumer:
+        async with from_first(server, group, topic, answer) as consumer:
             await consumer.wait_assigned()
             body = b"a" * COMPRESSED_SIZE + b"z"
             assert (await producer.request(Message(topic, body), TIMEOUT_S)).body == body[::-1]
 
 
-async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Server, fresh: Fresh) -> None:
-    topic = fresh("RequestTopic")
-    create_topic(server, topic, 1)
+async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     collect: list[ReceivedMessage] = []
 
     async def keep(message: ReceivedMessage) -> None:
@@ -74,7 +71,7 @@ async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Serve
 
     async with (
         Producer(server.namesrv_addr, fresh("Producer")) as producer,
-        from_first(server, fresh("Group"), topic, keep) as consumer,
+        from_first(server, group, topic, keep) as consumer,
     ):
         await consumer.wait_assigned()
         await producer.send(Message(topic, b"connected"))  # connects before the request's time starts
@@ -87,15 +84,15 @@ async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Serve
     assert late.queue.topic == "DefaultCluster_REPLY_TOPIC", "the producer was there, and took it"
 
 
-async def test_a_reply_to_who_is_gone_is_refused_and_stored(server: Server, fresh: Fresh) -> None:
-    topic = fresh("RequestTopic")
-    create_topic(server, topic, 1)
+async def test_a_reply_to_who_is_gone_is_refused_and_stored(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
     collect: list[ReceivedMessage] = []
 
     async def keep(message: ReceivedMessage) -> None:
         collect.append(message)
 
-    async with from_first(server, fresh("Group"), topic, keep) as consumer:
+    async with from_first(server, group, topic, keep) as consumer:
         await consumer.wait_assigned()
         async with Producer(server.namesrv_addr, fresh("Requester")) as requester:
             await requester.send(Message(topic, b"connected"))

@@ -15,8 +15,7 @@ from rmqproto.errors import RefusedError
 from rmqproto.message.recall_handle import parse_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
-from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -38,10 +37,10 @@ def records(messages: list[ReceivedMessage]) -> list[TraceRecord]:
     return [record for message in messages for record in parse_trace_untrusted(message.body)]
 
 
-async def test_a_message_is_told_of_from_its_send_to_its_consumption(server: Server, fresh: Fresh) -> None:
-    topic, traced, group = fresh("TracedTopic"), fresh("Traces"), fresh("TracedGroup")
-    create_topic(server, topic, 1)
-    create_topic(server, traced, 1)
+async def test_a_message_is_told_of_from_its_send_to_its_consumption(
+    server: Server, topic: str, group: str, fresh: Fresh
+) -> None:
+    traced = create_topic(server, fresh("Traces"))
     collect = Collector()
     async with (
         Producer(server.namesrv_addr, fresh("Producer"), trace=traced) as producer,
@@ -75,9 +74,7 @@ async def test_how_a_transaction_ended_and_what_was_recalled(
         def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
             raise AssertionError("the broker was told")
 
-    topic, traced = fresh("TracedTopic"), fresh("Traces")
-    create_topic(server, topic, 1)
-    create_topic(server, traced, 1)
+    topic, traced = [create_topic(server, fresh(name)) for name in ("TracedTopic", "Traces")]
     async with TransactionProducer(server.namesrv_addr, "tp", RollsBack(), trace=traced) as producer:
         half = (await producer.send_in_transaction(Message(topic, b"body", keys="key1"))).send
         delayed = await producer.send(Message(topic, b"later", delay_s=3600))
@@ -102,10 +99,8 @@ async def test_how_a_transaction_ended_and_what_was_recalled(
     assert sorted(types) == ["1", "3"], "half of a transaction, and delayed"
 
 
-async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Fresh) -> None:
-    topic, traced = fresh("TracedTopic"), fresh("Traces")
-    create_topic(server, topic, 1)
-    create_topic(server, traced, 1)
+async def test_what_a_listener_did_wrong_is_told(server: Server, topic: str, fresh: Fresh) -> None:
+    traced = create_topic(server, fresh("Traces"))
     seen: list[bytes] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -133,8 +128,6 @@ async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Fresh) -
     assert codes == [0, 1, 2, 4]
 
 
-async def test_traces_that_cannot_be_sent_harm_nobody(server: Server, fresh: Fresh) -> None:
-    topic = fresh("TracedTopic")
-    create_topic(server, topic, 1)
+async def test_traces_that_cannot_be_sent_harm_nobody(server: Server, topic: str, fresh: Fresh) -> None:
     async with Producer(server.namesrv_addr, fresh("Producer"), trace="no legal name") as producer:
         assert (await producer.send(Message(topic, b"body"))).queue_offset == 0

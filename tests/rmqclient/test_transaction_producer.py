@@ -19,11 +19,10 @@ from rmqproto.headers.sending import SendAnswer
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S
 from tests.rmqclient.fake_broker import FakeBroker
-from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
 from tests.support.peer import answer
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
 
@@ -88,12 +87,10 @@ async def delivered(server: Server, topic: str, count: int) -> list[ReceivedMess
     return found
 
 
-async def test_committed_and_rolled_back(server: Server, fresh: Fresh) -> None:
-    topic = fresh("TransTopic")
-    create_topic(server, topic, 1)
+async def test_committed_and_rolled_back(server: Server, topic: str, group: str) -> None:
     listener = Listener(lambda message: ROLLBACK if message.body == b"rollback" else COMMIT)
     unasked = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "600"}  # otherwise this broker checks after 100 ms
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+    async with TransactionProducer(server.namesrv_addr, group, listener) as producer:
         rolled_back = await producer.send_in_transaction(Message(topic, b"rollback", properties=unasked))
         large = b"x" * COMPRESSED_SIZE
         committed = await producer.send_in_transaction(
@@ -106,13 +103,11 @@ async def test_committed_and_rolled_back(server: Server, fresh: Fresh) -> None:
     assert listener.checked == []
 
 
-async def test_unknown_is_asked_about(server: Server, fresh: Fresh) -> None:
-    topic = fresh("TransTopic")
-    create_topic(server, topic, 1)
+async def test_unknown_is_asked_about(server: Server, topic: str, group: str) -> None:
     listener = Listener(
         lambda message: UNKNOWN, lambda message: ROLLBACK if message.body == b"rollback" else COMMIT
     )  # fmt: skip
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+    async with TransactionProducer(server.namesrv_addr, group, listener) as producer:
         await producer.send_in_transaction(Message(topic, b"rollback"))
         sent = await producer.send_in_transaction(Message(topic, b"commit"))
         (message,) = await delivered(server, topic, 1)
@@ -120,35 +115,29 @@ async def test_unknown_is_asked_about(server: Server, fresh: Fresh) -> None:
     assert {(asked.body, asked.topic) for asked in listener.checked} == {(b"rollback", topic), (b"commit", topic)}
 
 
-async def test_plain_functions_run_in_threads(server: Server, fresh: Fresh) -> None:
-    topic = fresh("TransTopic")
-    create_topic(server, topic, 1)
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), PlainListener()) as producer:
+async def test_plain_functions_run_in_threads(server: Server, topic: str, group: str) -> None:
+    async with TransactionProducer(server.namesrv_addr, group, PlainListener()) as producer:
         result = await producer.send_in_transaction(Message(topic, b"one"))
         assert result.state is UNKNOWN
         assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
 
 
 async def test_what_a_local_transaction_raises_comes_out_and_the_broker_asks(
-    server: Server, fresh: Fresh
+    server: Server, topic: str, group: str
 ) -> None:  # fmt: skip
-    topic = fresh("TransTopic")
-    create_topic(server, topic, 1)
 
     def fail(message: Message) -> LocalTransactionState:
         raise ZeroDivisionError
 
     listener = Listener(fail)
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+    async with TransactionProducer(server.namesrv_addr, group, listener) as producer:
         with pytest.raises(ZeroDivisionError):
             await producer.send_in_transaction(Message(topic, b"one"))
         assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
     assert {message.body for message in listener.checked} == {b"one"}  # checked again if we answer slowly
 
 
-async def test_check_that_raises_does_not_know(server: Server, fresh: Fresh) -> None:
-    topic = fresh("TransTopic")
-    create_topic(server, topic, 1)
+async def test_check_that_raises_does_not_know(server: Server, topic: str, group: str) -> None:
     listener = Listener(lambda message: UNKNOWN)
 
     def fail_once(message: ReceivedMessage) -> LocalTransactionState:
@@ -157,15 +146,13 @@ async def test_check_that_raises_does_not_know(server: Server, fresh: Fresh) -> 
         return COMMIT
 
     listener.by_check = fail_once
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+    async with TransactionProducer(server.namesrv_addr, group, listener) as producer:
         await producer.send_in_transaction(Message(topic, b"one"))
         assert len(await delivered(server, topic, 1)) == 1
     assert len(listener.checked) >= 2
 
 
-async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, fresh: Fresh) -> None:
-    topic, group = fresh("TransTopic"), fresh("Group")
-    create_topic(server, topic, 1)
+async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, topic: str, group: str) -> None:
     async with TransactionProducer(
         server.namesrv_addr, group, Listener(lambda message: UNKNOWN, lambda message: UNKNOWN)
     ) as producer:
@@ -183,7 +170,7 @@ async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
     namesrv_port, broker_port = map(str, free_ports())
     ports = ("--namesrv-port", namesrv_port, "--port", broker_port)
     server = start_standalone("--set", "transactionCheckInterval=3600000", *ports)
-    create_topic(server, topic, 1)
+    create_topic(server, topic)
     async with TransactionProducer(
         server.namesrv_addr, fresh("Group"), Listener(lambda message: UNKNOWN)
     ) as producer:  # fmt: skip
@@ -216,10 +203,8 @@ async def test_delay_is_refused(server: Server) -> None:
             await producer.send_in_transaction(Message("T", b"one", delay_level=1))
 
 
-async def test_it_is_a_producer_too(server: Server, fresh: Fresh) -> None:
-    topic = fresh("PlainTopic")
-    create_topic(server, topic, 1)
-    async with TransactionProducer(server.namesrv_addr, fresh("Group"), Listener()) as producer:
+async def test_it_is_a_producer_too(server: Server, topic: str, group: str) -> None:
+    async with TransactionProducer(server.namesrv_addr, group, Listener()) as producer:
         assert isinstance(producer, Producer)
         await producer.send(Message(topic, b"plain"))
     assert len(await delivered(server, topic, 1)) == 1

@@ -28,11 +28,10 @@ from tests.support.servers import Server, topic_config, until
 
 
 @pytest.fixture
-def topic(server: Server, fresh) -> str:
+def topic(server: Server, admin: AdminClient, fresh) -> str:
     """A topic of two queues, readable and writable."""
     name = fresh("ReplayTopic")
-    with AdminClient(server.namesrv_addr) as admin:
-        make_topic(admin, server, name)
+    make_topic(admin, server, name)
     return name
 
 
@@ -196,11 +195,10 @@ def test_a_target_that_cannot_be_read_or_is_not_there_is_refused(server: Server,
             read_fences(cluster, [fresh("Nowhere")])
 
 
-def test_requests_become_numbers(server: Server, topic: str) -> None:
-    with AdminClient(server.namesrv_addr) as admin:
-        for number in range(6):
-            queue = MessageQueue(topic, "broker-a", number % 2)
-            admin.send_message(server.broker_addr, queue, Message(topic, b"x"))
+def test_requests_become_numbers(server: Server, admin: AdminClient, topic: str) -> None:
+    for number in range(6):
+        queue = MessageQueue(topic, "broker-a", number % 2)
+        admin.send_message(server.broker_addr, queue, Message(topic, b"x"))
 
     def ranges(**changes) -> list[tuple[int, int, int]]:
         request = ReplayRequest(name_server=server.namesrv_addr, topics=[topic], to="topic:elsewhere", **changes)

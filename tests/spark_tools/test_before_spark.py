@@ -40,25 +40,23 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Fresh) -> str:
+def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     """A topic with three messages."""
     name = fresh("BeforeSpark")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(name))
-        wait_for_route(admin, name)
-        for _ in range(3):
-            admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), Message(name, b"x"))
+    admin.create_topic(server.broker_addr, topic_config(name))
+    wait_for_route(admin, name)
+    for _ in range(3):
+        admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), Message(name, b"x"))
     return name
 
 
 def test_an_unfinished_job_over_the_same_messages_is_named_without_it(
-    server: Server, topic: str, fresh: Fresh, tmp_path: Path
+    server: Server, admin: AdminClient, topic: str, fresh: Fresh, tmp_path: Path
 ) -> None:
     """It used to be named once Spark had started, which takes minutes on a busy machine."""
     target = fresh("BeforeTarget")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=target, perm=6))
-        wait_for_route(admin, target)
+    admin.create_topic(server.broker_addr, TopicConfig(topic_name=target, perm=6))
+    wait_for_route(admin, target)
     request = ReplayRequest(
         name_server=server.namesrv_addr, topics=[topic], to=f"topic:{target}", skip_redriven=True
     )  # fmt: skip

@@ -17,13 +17,12 @@ from tests.support.servers import Fresh, Server, topic_config, until
 
 
 def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
-    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh("HalfClosed")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(topic))
-        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
-        until(lambda: topic in admin.topic_list())
+    admin.create_topic(server.broker_addr, topic_config(topic))
+    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+    until(lambda: topic in admin.topic_list())
     options = {"nameServer": server.namesrv_addr, "subscribe": topic}
     with LiveCluster(server.namesrv_addr) as cluster:
         queue, broker = cluster.route(topic)["broker-a"]
@@ -36,13 +35,12 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
 
 
 def test_a_read_is_planned_when_the_broker_has_a_master_again(
-    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh("Elected")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(topic))
-        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
-        until(lambda: topic in admin.topic_list())
+    admin.create_topic(server.broker_addr, topic_config(topic))
+    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+    until(lambda: topic in admin.topic_list())
     with LiveCluster(server.namesrv_addr) as cluster:
         queue, broker = cluster.route(topic)["broker-a"]
         headless = msgspec.structs.replace(broker, broker_addrs={})
@@ -54,7 +52,7 @@ def test_a_read_is_planned_when_the_broker_has_a_master_again(
 
 
 def test_queues_that_a_broker_does_not_tell_are_named(
-    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = pytest.importorskip("spark_tools.source", reason="it needs PySpark", exc_type=ImportError)
 
@@ -62,9 +60,8 @@ def test_queues_that_a_broker_does_not_tell_are_named(
         raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
 
     topic = fresh("Untold")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=2))
-        until(lambda: topic in admin.topic_list())
+    admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=2))
+    until(lambda: topic in admin.topic_list())
     monkeypatch.setattr(AdminClient, "queues_past", refuse)
     planned = source.plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
     assert [text.partition(": ")[0] for text in planned.not_searched] == [

@@ -13,6 +13,7 @@ from typing import Any, Self
 import pytest
 
 from rmqadmin.testing.server_process import DIE_WITH_PARENT
+from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from tests.support.processes import end
 from tests.support.warm_processes import WarmProcess
@@ -160,6 +161,13 @@ SMALL = tuple(
 def topic_config(name: str, queue_count: int = 1, **more: Any) -> TopicConfig:
     """A topic with so many queues to read and to write."""
     return TopicConfig(topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, **more)
+
+
+def create_topic(server: Server, topic: str, queue_count: int = 1) -> str:
+    """Creates the topic, and returns its name."""
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, topic_config(topic, queue_count))
+    return topic
 
 
 def until(check: Callable[[], bool]) -> None:

@@ -106,12 +106,11 @@ def test_who_is_online_and_wants_what(rmqadmin: Rmqadmin, wire: Wire, group: str
 
 
 def test_an_offset_past_the_end_of_its_queue_is_no_lag_and_takes_none_from_others(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, group: str, topic: str
 ) -> None:
     """Only mqadmin's own text keeps mqadmin's negative differences."""
-    with AdminClient(server.namesrv_addr) as admin:
-        for queue_id, committed in ((0, 8), (1, 1)):  # each queue has three messages
-            admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, committed)
+    for queue_id, committed in ((0, 8), (1, 1)):  # each queue has three messages
+        admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, committed)
     ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
     assert [row["lag_count"] for row in ran.items] == [0, 2]
     assert ran.document["summary"]["lag_count"] == 2
@@ -244,38 +243,37 @@ def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, to
 
 
 def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Fresh
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, group: str, topic: str, fresh: Fresh
 ) -> None:
     """It moved the group back over all that it had consumed since, without a word."""
     ahead = fresh("LagGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", ahead).status == 0
-    with AdminClient(server.namesrv_addr) as admin:
 
-        def consume_to(*committed: int, by: str = group) -> None:
-            for queue_id, queue_offset in enumerate(committed):
-                admin.update_consumer_offset(server.broker_addr, by, topic, queue_id, queue_offset)
+    def consume_to(*committed: int, by: str = group) -> None:
+        for queue_id, queue_offset in enumerate(committed):
+            admin.update_consumer_offset(server.broker_addr, by, topic, queue_id, queue_offset)
 
-        consume_to(1, 1)
-        consume_to(3, 3, by=ahead)
-        moved = rmqadmin("-o", "json", "cloneGroupOffset", "-s", ahead, "-d", group, "-t", topic)
-        assert moved.document["summary"]["again_count"] is None
-        assert rmqadmin("sendMessage", "-t", topic, "-p", "m", "-b", "broker-a", "-i", "0").status == 0
-        with Wire(server.broker_addr) as member:  # it hears of the move; until then the broker takes no other offset
-            come_online(member, group, topic)
-            for queue_id in range(2):
-                header = pull_header(group, MessageQueue(topic, "broker-a", queue_id), 1, max_count=1)
-                assert member.ask(RequestCode.PULL_MESSAGE, to_ext(header)).code in PULL_ANSWER_CODES
-        consume_to(4, 3)
-        words = ("resetOffset", "--undo", moved.document["summary"]["undo_file"])
-        shown = rmqadmin("-o", "json", *words, "--dry-run")
-        assert [row["again_count"] for row in shown.items] == [1, None]  # the skipped ones come for the first time
-        assert f"1 message that {group} has consumed comes again" in shown.err
-        refused = rmqadmin(*words)
-        assert refused.status == 2
-        assert "1 message that it has consumed comes again. Nobody can be asked" in refused.err
-        assert offsets(rmqadmin, group) == [4, 3]
-        assert rmqadmin(*words, "--yes").status == 0
-        assert offsets(rmqadmin, group) == [1, 1]
+    consume_to(1, 1)
+    consume_to(3, 3, by=ahead)
+    moved = rmqadmin("-o", "json", "cloneGroupOffset", "-s", ahead, "-d", group, "-t", topic)
+    assert moved.document["summary"]["again_count"] is None
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "m", "-b", "broker-a", "-i", "0").status == 0
+    with Wire(server.broker_addr) as member:  # it hears of the move; until then the broker takes no other offset
+        come_online(member, group, topic)
+        for queue_id in range(2):
+            header = pull_header(group, MessageQueue(topic, "broker-a", queue_id), 1, max_count=1)
+            assert member.ask(RequestCode.PULL_MESSAGE, to_ext(header)).code in PULL_ANSWER_CODES
+    consume_to(4, 3)
+    words = ("resetOffset", "--undo", moved.document["summary"]["undo_file"])
+    shown = rmqadmin("-o", "json", *words, "--dry-run")
+    assert [row["again_count"] for row in shown.items] == [1, None]  # the skipped ones come for the first time
+    assert f"1 message that {group} has consumed comes again" in shown.err
+    refused = rmqadmin(*words)
+    assert refused.status == 2
+    assert "1 message that it has consumed comes again. Nobody can be asked" in refused.err
+    assert offsets(rmqadmin, group) == [4, 3]
+    assert rmqadmin(*words, "--yes").status == 0
+    assert offsets(rmqadmin, group) == [1, 1]
 
 
 def test_every_move_back_says_how_many_messages_come_again(

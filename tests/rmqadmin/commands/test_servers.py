@@ -212,7 +212,7 @@ def test_a_broker_is_wiped_and_opened_again_at_every_name_server_that_answers(
 
 
 def test_a_group_is_deleted_with_its_offsets_and_its_topics(
-    rmqadmin: Rmqadmin, server: Server, topic: str, group: str
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, topic: str, group: str
 ) -> None:
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", retry_topic(group))
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1")
@@ -224,8 +224,7 @@ def test_a_group_is_deleted_with_its_offsets_and_its_topics(
     assert [row["done"] for row in deleted.items] == [True] * 3
     assert rmqadmin("getConsumerConfig", "-g", group).status == 5
     assert {"topic": retry_topic(group)} not in rmqadmin("-o", "json", "topicList").items
-    with AdminClient(server.namesrv_addr) as admin:
-        assert admin.consumer_offset(server.broker_addr, group, topic, 0) is None
+    assert admin.consumer_offset(server.broker_addr, group, topic, 0) is None
     assert rmqadmin(*args).status == 5
     assert rmqadmin(*args, "--if-exists").status == 0
     again = rmqadmin("deleteSubGroup", "-b", server.broker_addr, "-g", group, "--output", "mqadmin")

@@ -70,9 +70,8 @@ def made_move(admin: AdminClient, address: str, name_server: str, topic: str, ta
 
 
 @pytest.fixture
-def move(server: Server, fresh: Fresh, tmp_path: Path) -> Iterator[Move]:
-    with AdminClient(server.namesrv_addr) as admin:
-        yield made_move(admin, server.broker_addr, server.namesrv_addr, fresh("MoveFrom"), fresh("MoveTo"), tmp_path)
+def move(server: Server, admin: AdminClient, fresh: Fresh, tmp_path: Path) -> Iterator[Move]:
+    return made_move(admin, server.broker_addr, server.namesrv_addr, fresh("MoveFrom"), fresh("MoveTo"), tmp_path)
 
 
 def each_once(count: int) -> Counter[int]:

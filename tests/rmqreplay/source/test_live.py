@@ -21,17 +21,16 @@ def config(topic: str, reads: int, writes: int) -> TopicConfig:
 
 
 @pytest.fixture(params=[(2, 6), (2, 2)], ids=["read 2, write 6", "read 2, write 2"])
-def shrunk(server: Server, fresh: Fresh, request: pytest.FixtureRequest) -> str:
+def shrunk(server: Server, admin: AdminClient, fresh: Fresh, request: pytest.FixtureRequest) -> str:
     """A topic with three messages in each of six queues, of which consumers read two."""
     topic = fresh("LiveTopic")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, config(topic, QUEUES, QUEUES))
-        for queue_id in range(QUEUES):
-            for number in range(3):
-                message = Message(topic, b"%d" % number, tags=f"T{queue_id}", properties={"number": str(number)})
-                admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", queue_id), message)
-        admin.create_topic(server.broker_addr, config(topic, *request.param))
-        until(lambda: topic in admin.topic_list())
+    admin.create_topic(server.broker_addr, config(topic, QUEUES, QUEUES))
+    for queue_id in range(QUEUES):
+        for number in range(3):
+            message = Message(topic, b"%d" % number, tags=f"T{queue_id}", properties={"number": str(number)})
+            admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", queue_id), message)
+    admin.create_topic(server.broker_addr, config(topic, *request.param))
+    until(lambda: topic in admin.topic_list())
     return topic
 
 

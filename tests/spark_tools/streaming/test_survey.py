@@ -59,12 +59,11 @@ def test_queues_come_in_and_are_kept_when_the_topic_shrinks(server: Server, fres
 
 
 def test_a_topic_that_nobody_knows_is_an_error_although_others_were_read(
-    server: Server, fresh: Fresh, stack: ExitStack
+    server: Server, admin: AdminClient, fresh: Fresh, stack: ExitStack
 ) -> None:
     topic = fresh("Known")
-    with AdminClient(server.namesrv_addr) as admin:
-        resize(admin, server, topic, 1)
-        until(lambda: topic in admin.topic_list())
+    resize(admin, server, topic, 1)
+    until(lambda: topic in admin.topic_list())
     read = {MessageQueue(topic, "broker-a", 0): 0, MessageQueue("ReadBefore", "broker-a", 0): 5}
     with pytest.raises(NotFoundError) as told:
         survey(stack, server.namesrv_addr, f"{topic},ReadBefore,{topic}x").look(read)

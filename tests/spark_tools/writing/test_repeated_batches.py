@@ -67,11 +67,10 @@ class Stream:
 
 
 @pytest.fixture
-def stream(server: Server, fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
+def stream(server: Server, admin: AdminClient, fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
     topic = fresh("Repeated")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(topic, 3))
-        wait_for_route(admin, topic)
+    admin.create_topic(server.broker_addr, topic_config(topic, 3))
+    wait_for_route(admin, topic)
     given = {
         "nameServer": server.namesrv_addr, "topic": topic, "delivery": "idempotent", "queueSelector": "key",
         "checkpointLocation": str(tmp_path),

@@ -12,13 +12,12 @@ from tests.support.servers import Fresh, Server, until
 
 
 @pytest.fixture
-def names(server: Server, fresh: Fresh) -> tuple[str, str]:
+def names(server: Server, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A topic, and a group with a dead-letter topic."""
     topic, group = fresh("NearTopic"), fresh("NearGroup")
-    with AdminClient(server.namesrv_addr) as admin:
-        for name in (topic, f"%DLQ%{group}"):
-            admin.create_topic(server.broker_addr, TopicConfig(topic_name=name))
-            until(lambda name=name: name in admin.topic_list())
+    for name in (topic, f"%DLQ%{group}"):
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=name))
+        until(lambda name=name: name in admin.topic_list())
     return topic, group
 
 

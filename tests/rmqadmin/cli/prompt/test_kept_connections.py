@@ -31,17 +31,16 @@ REPLAY_LINES = ["spark-replay --dlq {group} --to topic:{topic}", "spark-replay -
 
 
 @pytest.fixture
-def names(server: Server, fresh: Fresh) -> dict[str, str]:
+def names(server: Server, admin: AdminClient, fresh: Fresh) -> dict[str, str]:
     """A group with a dead letter, and a topic to send it to."""
     group, topic = fresh("KeptGroup"), fresh("KeptTopic")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
-        for name in (dlq_topic(group), topic):
-            admin.create_topic(server.broker_addr, topic_config(name))
-        admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
-        dead = Message(dlq_topic(group), b"dead", properties={"RETRY_TOPIC": topic})
-        admin.send_message(server.broker_addr, MessageQueue(dead.topic, "broker-a", 0), dead)
-        until(lambda: {dlq_topic(group), topic} <= set(admin.topic_list()))
+    admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    for name in (dlq_topic(group), topic):
+        admin.create_topic(server.broker_addr, topic_config(name))
+    admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
+    dead = Message(dlq_topic(group), b"dead", properties={"RETRY_TOPIC": topic})
+    admin.send_message(server.broker_addr, MessageQueue(dead.topic, "broker-a", 0), dead)
+    until(lambda: {dlq_topic(group), topic} <= set(admin.topic_list()))
     return {"group": group, "topic": topic, "cluster": CLUSTER}
 
 

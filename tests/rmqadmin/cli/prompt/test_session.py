@@ -248,12 +248,11 @@ def test_a_context_whose_file_is_broken_leaves_a_prompt(
 
 
 def test_names_come_from_the_live_cluster_and_if_it_is_gone_from_what_was_seen(
-    environment: None, server: Server, fresh: Fresh, capfd: pytest.CaptureFixture[str]
+    environment: None, server: Server, admin: AdminClient, fresh: Fresh, capfd: pytest.CaptureFixture[str]
 ) -> None:
     group = fresh("ShellGroup")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
-        admin.put_kv(server.namesrv_addr, "ShellSpace", group, "v")
+    admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    admin.put_kv(server.namesrv_addr, "ShellSpace", group, "v")
     with opened(CommonOptions()) as commands:
         session = commands.before.session
         assert session is not None

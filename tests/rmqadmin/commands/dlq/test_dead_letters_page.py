@@ -16,17 +16,16 @@ COUNT = 12
 
 
 @pytest.fixture
-def topics(server: Server, fresh: Fresh) -> tuple[str, str]:
+def topics(server: Server, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A group with twelve dead letters, four of them refunds, and the topic they came from."""
     group, origin = fresh("PageGroup"), fresh("PageOrigin")
-    with AdminClient(server.namesrv_addr) as admin:
-        for topic in (origin, dlq_topic(group), retry_topic(group)):
-            admin.create_topic(server.broker_addr, topic_config(topic))
-        until(lambda: {origin, dlq_topic(group), retry_topic(group)} <= set(admin.topic_list()))
-        for number in range(COUNT):
-            body = json.dumps({"number": number, "type": "charge" if number % 3 else "refund"}).encode()
-            letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
-            admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
+    for topic in (origin, dlq_topic(group), retry_topic(group)):
+        admin.create_topic(server.broker_addr, topic_config(topic))
+    until(lambda: {origin, dlq_topic(group), retry_topic(group)} <= set(admin.topic_list()))
+    for number in range(COUNT):
+        body = json.dumps({"number": number, "type": "charge" if number % 3 else "refund"}).encode()
+        letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
+        admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
     return group, origin
 
 

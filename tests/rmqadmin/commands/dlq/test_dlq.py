@@ -53,17 +53,16 @@ def make_topic(server: Server, topic: str) -> None:
 
 
 @pytest.fixture
-def dead(server: Server, fresh: Fresh) -> Dead:
+def dead(server: Server, admin: AdminClient, fresh: Fresh) -> Dead:
     made = Dead(server, fresh("DlqGroup"), fresh("DlqOrigin"))
     dlq = f"%DLQ%{made.group}"
     for topic in (dlq, made.origin, made.retry):
         make_topic(server, topic)
-    with AdminClient(server.namesrv_addr) as admin:
-        for number in range(COUNT):
-            body = json.dumps({"number": number, "kind": "odd" if number % 2 else "even"}).encode()
-            properties = {"RETRY_TOPIC": made.origin, "REPLAY_ROUND": "2" if number == 5 else "0"}
-            message = Message(dlq, body, tags=f"T{number}", keys=f"k{number}", properties=properties)
-            admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
+    for number in range(COUNT):
+        body = json.dumps({"number": number, "kind": "odd" if number % 2 else "even"}).encode()
+        properties = {"RETRY_TOPIC": made.origin, "REPLAY_ROUND": "2" if number == 5 else "0"}
+        message = Message(dlq, body, tags=f"T{number}", keys=f"k{number}", properties=properties)
+        admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
     return made
 
 

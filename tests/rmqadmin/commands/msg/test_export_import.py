@@ -64,9 +64,8 @@ class Store:
 
 
 @pytest.fixture
-def store(server: Server, fresh: Fresh) -> Iterator[Store]:
-    with AdminClient(server.namesrv_addr) as admin:
-        yield Store(server, admin, fresh)
+def store(server: Server, admin: AdminClient, fresh: Fresh) -> Iterator[Store]:
+    return Store(server, admin, fresh)
 
 
 def export(rmqadmin: Rmqadmin, topic: str, file: Path, *args: str) -> list[ExportedMessage]:

@@ -16,21 +16,20 @@ PAGES = ("docs/messages.md", "docs/sending.md")
 
 
 @pytest.fixture
-def names(server: Server, fresh: Fresh) -> dict[str, str]:
+def names(server: Server, admin: AdminClient, fresh: Fresh) -> dict[str, str]:
     """Maps the page's names to two topics, one of them with messages, and to a key."""
     found = {"OrderTopic": fresh("PageOrders"), "CopyTopic": fresh("PageCopies"), "ORDER-1": fresh("PAGE-ORDER")}
-    with AdminClient(server.namesrv_addr) as admin:
-        for topic in (found["OrderTopic"], found["CopyTopic"]):
-            admin.create_topic(server.broker_addr, topic_config(topic, 2))
-        until(lambda: set(found.values()) - set(admin.topic_list()) == {found["ORDER-1"]})
-        for at in range(30):
-            message = Message(
-                found["OrderTopic"], b'{"order":{"id":%d},"text":"Refund"}' % at, tags="paid" if at % 2 else "new",
-                keys=found["ORDER-1"], properties={"region": "eu", "price": "120"},
-            )  # fmt: skip
-            queue = MessageQueue(message.topic, "broker-a", at % 2)
-            admin.send_message(server.broker_addr, queue, message)
-        until(lambda: len(admin.query_message(server.broker_addr, found["OrderTopic"], found["ORDER-1"])) == 30)
+    for topic in (found["OrderTopic"], found["CopyTopic"]):
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
+    until(lambda: set(found.values()) - set(admin.topic_list()) == {found["ORDER-1"]})
+    for at in range(30):
+        message = Message(
+            found["OrderTopic"], b'{"order":{"id":%d},"text":"Refund"}' % at, tags="paid" if at % 2 else "new",
+            keys=found["ORDER-1"], properties={"region": "eu", "price": "120"},
+        )  # fmt: skip
+        queue = MessageQueue(message.topic, "broker-a", at % 2)
+        admin.send_message(server.broker_addr, queue, message)
+    until(lambda: len(admin.query_message(server.broker_addr, found["OrderTopic"], found["ORDER-1"])) == 30)
     return found
 
 

@@ -58,19 +58,18 @@ def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def names(server: Server, fresh: Fresh) -> dict[str, str]:
+def names(server: Server, admin: AdminClient, fresh: Fresh) -> dict[str, str]:
     """Maps the page's names to a group with dead letters, half of them paid for, and to topics to send them to.
     ``_origin``, which is not on the page, is the topic they came from."""
     group, origin, invoices = fresh("PageGroup"), fresh("PageOrigin"), fresh("PageInvoices")
     topics = (origin, invoices, dlq_topic(group), retry_topic(group))
-    with AdminClient(server.namesrv_addr) as admin:
-        for topic in topics:
-            admin.create_topic(server.broker_addr, topic_config(topic))
-        until(lambda: set(topics) <= set(admin.topic_list()))
-        for number in range(COUNT):
-            body = b'{"number":%d,"paid":%s}' % (number, b"false" if number % 2 else b"true")
-            letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
-            admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
+    for topic in topics:
+        admin.create_topic(server.broker_addr, topic_config(topic))
+    until(lambda: set(topics) <= set(admin.topic_list()))
+    for number in range(COUNT):
+        body = b'{"number":%d,"paid":%s}' % (number, b"false" if number % 2 else b"true")
+        letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
+        admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
     return {
         "billing": group, "_origin": origin, "_retry": retry_topic(group), "invoices": invoices,
         "127.0.0.1:9876": server.namesrv_addr, "/var/lib/rocketmq/store": str(server.store_dir),

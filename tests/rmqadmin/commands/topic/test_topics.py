@@ -133,7 +133,7 @@ def test_who_deletes_a_topic_is_told_what_goes_with_it(rmqadmin: Rmqadmin, topic
 
 
 def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_if_it_has_to_be(
-    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, fresh: Fresh
 ) -> None:
     """A dry run used to omit the order configuration, and any change of the topic rewrote it."""
     topic = fresh("Ordered")
@@ -143,16 +143,15 @@ def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_
         (server.broker_addr, "create"), (server.namesrv_addr, "create"),
     ]  # fmt: skip
     assert planned[1]["changes"] == [{"field": topic, "before": None, "after": "broker-a:4"}]
-    with AdminClient(server.namesrv_addr) as admin:
-        assert read_value(admin, ORDER_TOPIC_NAMESPACE, topic) is None
-        assert [row["done"] for row in rmqadmin(*there, "--output", "json").items] == [True, True]
+    assert read_value(admin, ORDER_TOPIC_NAMESPACE, topic) is None
+    assert [row["done"] for row in rmqadmin(*there, "--output", "json").items] == [True, True]
 
-        by_hand = "broker-a:3;broker-gone:2"
-        admin.put_kv(server.namesrv_addr, ORDER_TOPIC_NAMESPACE, topic, by_hand)
-        assert len(rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "R").items) == 1
-        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == by_hand
-        rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-w", "2")
-        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:2"
+    by_hand = "broker-a:3;broker-gone:2"
+    admin.put_kv(server.namesrv_addr, ORDER_TOPIC_NAMESPACE, topic, by_hand)
+    assert len(rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "R").items) == 1
+    assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == by_hand
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-w", "2")
+    assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:2"
 
 
 def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:

@@ -15,14 +15,13 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def queue(server: Server, fresh: Fresh) -> MessageQueue:
+def queue(server: Server, admin: AdminClient, fresh: Fresh) -> MessageQueue:
     """A queue with four messages."""
     found = MessageQueue(fresh("Waiting"), "broker-a", 0)
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, topic_config(found.topic))
-        until(lambda: found.topic in admin.topic_list())
-        for _ in range(4):
-            admin.send_message(server.broker_addr, found, Message(found.topic, b"x"))
+    admin.create_topic(server.broker_addr, topic_config(found.topic))
+    until(lambda: found.topic in admin.topic_list())
+    for _ in range(4):
+        admin.send_message(server.broker_addr, found, Message(found.topic, b"x"))
     return found
 
 
