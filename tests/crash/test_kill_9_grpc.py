@@ -48,8 +48,7 @@ def test_what_was_acknowledged_is_there(tmp_path: Path, flush: str) -> None:
         admin.create_topic(running.broker_addr, topic_config(TOPIC))
     acked = send_until_killed(running)
     with servers.standalone(tmp_path, "--flush", flush) as again, AdminClient(again.namesrv_addr) as admin:
-        queue, stored = MessageQueue(TOPIC, "broker-a", 0), list[bytes]()
-        while found := admin.pull_message(again.broker_addr, queue, len(stored)).messages:
-            stored += [message.body for message in found]
+        queue = MessageQueue(TOPIC, "broker-a", 0)
+        stored = [message.body for message in servers.all_of(admin, again.broker_addr, queue)]
     assert acked <= set(stored)
     assert len(stored) == len(set(stored))

@@ -19,8 +19,8 @@ from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.errors import RocketMQError
 from tests.support import servers
 from tests.support.beside import beside
-from tests.support.broker_set import BROKER_NAME, BrokerSet
-from tests.support.servers import Server, until
+from tests.support.broker_set import BROKER_NAME, BrokerSet, set_under
+from tests.support.servers import Server, all_of, until
 
 NUMBERS = (1, 2, 3)
 SENDERS = 2
@@ -101,10 +101,7 @@ class KilledSet:
         self.until_in_sync()
 
     def bodies(self, number: int) -> list[bytes]:
-        found: list[bytes] = []
-        while messages := self.found.admin.pull_message(self.addr(number), self._queue, len(found)).messages:
-            found += [message.body for message in messages]
-        return found
+        return [message.body for message in all_of(self.found.admin, self.addr(number), self._queue)]
 
     def has_all(self, number: int) -> bool:
         bodies = self.bodies(number)
@@ -113,13 +110,10 @@ class KilledSet:
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[KilledSet]:
-    with ExitStack() as stack:
-        controller = servers.controller(tmp_path / "controller", *SCANS)
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
-        made = KilledSet(tmp_path, controller, BrokerSet(tmp_path, controller.controller_addr, namesrv, admin))
+    controller = servers.controller(tmp_path / "controller", *SCANS)
+    with ExitStack() as stack, set_under(tmp_path, controller.controller_addr) as found:
+        made = KilledSet(tmp_path, controller, found)
         stack.callback(lambda: made.controller.stop())
-        stack.callback(lambda: [server.stop() for server in made.found.brokers.values()])
         for number in NUMBERS:
             made.start(number)
             made.until_in_sync(number)

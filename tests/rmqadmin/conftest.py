@@ -74,17 +74,31 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
 
 
+def run_line(
+    run: Callable[[Any], int],
+    line: Any,
+    captured: Any,
+    *,
+    status: int | None = None,
+    out: str | None = None,
+    err: str = "",
+) -> Ran:
+    """How ``run`` ends with the line, and what is written meanwhile. AssertionError unless it ends with ``status`` and
+    writes just ``out``, where these are given, and has the words ``err`` in its standard error."""
+    captured.readouterr()
+    ended = run(line)
+    said = captured.readouterr()
+    assert status in (None, ended), said
+    assert out in (None, said.out), said
+    assert err in said.err
+    return Ran(ended, said.out, said.err)
+
+
 @pytest.fixture
 def run(bare_environment: None, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
-    """``run("topicList")``: runs one command line, in an environment without settings."""
-
-    def run_one(*args: str) -> Ran:
-        capsys.readouterr()
-        status = program.run(args)
-        said = capsys.readouterr()
-        return Ran(status, said.out, said.err)
-
-    return run_one
+    """``run("topicList", status=0, out="", err="WARNING")``: runs one command line, in an environment without settings.
+    It must end and speak so (``run_line``)."""
+    return lambda *args, **wanted: run_line(program.run, args, capsys, **wanted)
 
 
 @pytest.fixture

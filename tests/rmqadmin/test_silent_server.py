@@ -38,7 +38,6 @@ def test_a_server_that_answers_is_no_news(terminal: Terminal) -> None:
 
 
 def test_a_script_reads_the_error_alone(run: Rmqadmin, silent: str) -> None:
-    ran = run("topicList", "-n", silent, "--timeout", "1.2")
-    assert (ran.status, ran.out) == (6, "")
+    ran = run("topicList", "-n", silent, "--timeout", "1.2", status=6, out="")
     assert ran.err.startswith(f"rmqadmin: error: {silent} did not answer")
     assert "waiting for" not in ran.err

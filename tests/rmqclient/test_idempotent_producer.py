@@ -218,9 +218,7 @@ def test_a_broker_that_is_killed_while_many_sends_are_under_way_has_each_once(tm
                 broker.stop(signal.SIGKILL)
                 broker = servers.broker(tmp_path / "broker", addr, "broker-a", *args)
         with AdminClient(addr, timeout_s=60) as admin:
-            stored: list[str] = []
-            while found := admin.pull_message(broker.broker_addr, QUEUE, len(stored)).messages:
-                stored += [message.body.decode() for message in found]
+            stored = [message.body.decode() for message in servers.all_of(admin, broker.broker_addr, QUEUE)]
         broker.stop()
         sent.told["first"] = 0
         sent.check(stored)

@@ -381,15 +381,16 @@ async def test_what_cannot_travel_as_a_batch_is_not_sent(messages: list[Message]
 
 async def test_a_producer_takes_larger_messages_where_it_is_told_to_up_to_what_a_request_carries() -> None:
     large, batch = Message("T", bytes((4 << 20) + 1)), [Message("T", bytes(3 << 20))] * 2
-    async with Cluster(broker()) as cluster, cluster.producer(max_message_size_bytes=8 << 20) as producer:
-        assert (await producer.send(large)).queue_offset == 7
-        await producer.send_batch(batch)
-        with pytest.raises(UsageError, match="8388609 bytes, more than a message may have: 8388608"):
-            await producer.send(Message("T", bytes((8 << 20) + 1)))
-    async with cluster.producer(max_message_size_bytes=1 << 30) as producer:
-        with pytest.raises(UsageError, match=f"more than a message may have: {BODY_SIZE_MAX_BYTES}"):
-            await producer.send(Message("T", bytes(BODY_SIZE_MAX_BYTES + 1)))
-    assert len(cluster.sends()) == 2
+    async with Cluster(broker()) as cluster:
+        async with cluster.producer(max_message_size_bytes=8 << 20) as producer:
+            assert (await producer.send(large)).queue_offset == 7
+            await producer.send_batch(batch)
+            with pytest.raises(UsageError, match="8388609 bytes, more than a message may have: 8388608"):
+                await producer.send(Message("T", bytes((8 << 20) + 1)))
+        async with cluster.producer(max_message_size_bytes=1 << 30) as producer:
+            with pytest.raises(UsageError, match=f"more than a message may have: {BODY_SIZE_MAX_BYTES}"):
+                await producer.send(Message("T", bytes(BODY_SIZE_MAX_BYTES + 1)))
+        assert len(cluster.sends()) == 2
 
 
 @pytest.mark.parametrize(

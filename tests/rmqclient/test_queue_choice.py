@@ -135,14 +135,15 @@ async def test_a_producer_may_have_no_second_attempt() -> None:
 
 @anyio
 async def test_compression_is_the_applications_choice() -> None:
-    async with Cluster(broker()) as cluster, cluster.producer(compress_from_bytes=100, compress_level=9) as producer:
-        await producer.send(Message("T", b"x" * 99))
-        await producer.send(Message("T", b"x" * 100))
-    assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
-    for kind in KINDS:
-        async with cluster.producer(compress_from_bytes=100, compress_type=kind) as producer:
+    async with Cluster(broker()) as cluster:
+        async with cluster.producer(compress_from_bytes=100, compress_level=9) as producer:
+            await producer.send(Message("T", b"x" * 99))
             await producer.send(Message("T", b"x" * 100))
-        assert cluster.sends()[-1].sys_flag == COMPRESSIONS[kind]
+        assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
+        for kind in KINDS:
+            async with cluster.producer(compress_from_bytes=100, compress_type=kind) as producer:
+                await producer.send(Message("T", b"x" * 100))
+            assert cluster.sends()[-1].sys_flag == COMPRESSIONS[kind]
     with pytest.raises(UsageError, match="compression 'gzip' is none of"):
         Producer("127.0.0.1:1", "p", compress_type="gzip")
 

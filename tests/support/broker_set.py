@@ -1,7 +1,7 @@
 """Brokers of ours that form a set under a controller."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -9,10 +9,11 @@ from typing import Protocol
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.errors import RefusedError, RocketMQError
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server, until
+from tests.support.servers import Server, all_of, until
 
 BROKER_NAME = "broker-a"
 COMMON = {
@@ -72,10 +73,15 @@ class BrokerSet:
 
     def bodies(self, number: int) -> list[bytes]:
         queue = MessageQueue("Kept", self.name, 0)
-        found: list[bytes] = []
-        while messages := self.admin.pull_message(self.brokers[number].broker_addr, queue, len(found)).messages:
-            found += [message.body for message in messages]
-        return found
+        return [each.body for each in all_of(self.admin, self.brokers[number].broker_addr, queue)]
+
+    @property
+    def known(self) -> ReplicaSet:
+        """The set as the controller knows it."""
+        return self.admin.replica_sets(self.controller_addr, [self.name]).replicas_info_table[self.name]
+
+    def in_sync_ids(self) -> list[int]:
+        return sorted(one.broker_id for one in self.known.in_sync_replicas)
 
     def in_sync_addrs(self) -> set[str]:
         """Addresses of the replicas that the controller counts as in sync."""
@@ -97,6 +103,13 @@ class BrokerSet:
         sets = self.admin.replica_sets(self.controller_addr, [self.name]).replicas_info_table.values()
         return {one.broker_address for each in sets for one in (*each.in_sync_replicas, *each.not_in_sync_replicas)}
 
+    def join(self, *numbers: int, **settings: str) -> None:
+        """Starts these brokers, each once those before it are in sync."""
+        for number in numbers:
+            self.start(number, **settings)
+            self.until_all_in_sync()
+        until(self.controller_is_settled)
+
     def until_all_in_sync(self) -> None:
         until(lambda: self.in_sync_addrs() == {server.broker_addr for server in self.brokers.values()})
 
@@ -108,16 +121,25 @@ class BrokerSet:
 
 
 @contextmanager
+def set_under(directory: Path, controller_addr: str) -> Iterator[BrokerSet]:
+    """A set without brokers, with a name server of its own. The brokers that the test starts end with it."""
+    with servers.namesrv(directory / "namesrv") as namesrv, AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin:
+        made = BrokerSet(directory, controller_addr, namesrv, admin)
+        try:
+            yield made
+        finally:
+            for server in made.brokers.values():
+                server.stop()
+
+
+@contextmanager
 def set_of_three(directory: Path) -> Iterator[BrokerSet]:
     """With a controller and a name server. A message is acknowledged when two brokers have it."""
-    with ExitStack() as stack:
-        controller = stack.enter_context(servers.controller(directory / "controller"))
-        namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-        made = BrokerSet(directory, controller.controller_addr, namesrv, admin)
+    with (
+        servers.controller(directory / "controller") as controller,
+        set_under(directory, controller.controller_addr) as made,
+    ):
         for number in (1, 2, 3):
             made.start(number, minInSyncReplicas="2", **PATIENT)
             until(lambda: len(made.known_addrs()) == number)  # noqa: B023
         yield made
-        for server in made.brokers.values():
-            server.stop()

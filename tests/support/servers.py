@@ -14,7 +14,9 @@ import pytest
 
 from rmqadmin.testing.server_process import DIE_WITH_PARENT
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.message.record import StoredMessage
 from tests.support.processes import end
 from tests.support.warm_processes import WarmProcess
 
@@ -168,6 +170,14 @@ def create_topic(server: Server, topic: str, queue_count: int = 1) -> str:
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, topic_config(topic, queue_count))
     return topic
+
+
+def all_of(admin: AdminClient, broker_addr: str, queue: MessageQueue) -> list[StoredMessage]:
+    """The messages of a queue that has them from offset 0 on."""
+    found: list[StoredMessage] = []
+    while messages := admin.pull_message(broker_addr, queue, len(found)).messages:
+        found += messages
+    return found
 
 
 def until(check: Callable[[], bool]) -> None:

@@ -17,8 +17,7 @@ from tests.support.quick import first_is_quick
 def test_the_programs_help_fits_one_screen(run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     """It had 219 lines, in which what people need daily stood beside what nobody does."""
     monkeypatch.setenv("COLUMNS", "80")
-    ran = run(*line.split())
-    assert ran.status == 0
+    ran = run(*line.split(), status=0)
     lines = ran.out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
@@ -35,8 +34,7 @@ def test_what_people_need_daily_is_there() -> None:
 
 @pytest.mark.parametrize("line", ["--help --all", "--all -h", "help --all"])
 def test_everything_is_behind_all(run: Rmqadmin, line: str) -> None:
-    ran = run(*line.split())
-    assert ran.status == 0
+    ran = run(*line.split(), status=0)
     assert [entry.name for entry in registry.ENTRIES if f"  {entry.name}" not in ran.out] == []
     assert "--no-pager" in ran.out
 

@@ -146,20 +146,16 @@ def test_the_first_tick_fails_as_the_command_would(slept: list[float]) -> None:
 
 
 def test_until_needs_watch(run: Rmqadmin) -> None:
-    ran = run("topicList", "--until", "topic == T")
-    assert ran.status == 2
-    assert "--until needs --watch" in ran.err
+    run("topicList", "--until", "topic == T", status=2, err="--until needs --watch")
 
 
 def test_a_watch_on_a_server_ends_with_0_when_the_condition_holds(rmqadmin: Rmqadmin) -> None:
-    ran = rmqadmin("clusterList", "--watch", "0.1", "--until", "active == true", "--output", "jsonl")
-    assert ran.status == 0
+    ran = rmqadmin("clusterList", "--watch", "0.1", "--until", "active == true", "--output", "jsonl", status=0)
     assert ran.items[0]["active"] is True
 
 
 def test_mqadmins_interval_is_a_watch(rmqadmin: Rmqadmin) -> None:
-    ran = rmqadmin("clusterList", "-i", "0.1", "--until", "active == true", "--output", "jsonl")
-    assert ran.status == 0
+    rmqadmin("clusterList", "-i", "0.1", "--until", "active == true", "--output", "jsonl", status=0)
 
 
 def test_the_time_of_a_single_probe_is_its_mean(rmqadmin: Rmqadmin) -> None:

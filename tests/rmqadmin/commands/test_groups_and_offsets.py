@@ -80,9 +80,7 @@ def test_a_blank_retry_policy_is_the_default_one(rmqadmin: Rmqadmin, fresh: Fres
 
 
 def test_a_group_that_never_consumed_is_known_and_has_no_progress(rmqadmin: Rmqadmin, group: str) -> None:
-    ran = rmqadmin("consumerProgress", "-g", group)
-    assert (ran.status, ran.out) == (5, "")
-    assert "has no offsets and nobody is online" in ran.err
+    rmqadmin("consumerProgress", "-g", group, status=5, out="", err="has no offsets and nobody is online")
     (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
     assert listed["lag_count"] is None, "its lag used to be 0"
 
@@ -127,8 +125,7 @@ def test_an_offset_past_the_end_of_its_queue_is_no_lag_and_takes_none_from_other
 
 def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     def reset(to: str, *more: str) -> list[tuple[int | None, int | None]]:
-        ran = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", to, *more)
-        assert ran.status == 0, ran.err
+        ran = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", to, *more, status=0)
         return [(row["old_offset"], row["new_offset"]) for row in ran.items]
 
     assert reset("begin", "--dry-run") == [(None, 0), (None, 0)]
@@ -206,8 +203,7 @@ def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, f
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
     rmqadmin("sendMessage", "-t", topic, "-p", "x")
-    moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "0")
-    assert moved.status == 0, moved.err
+    moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "0", status=0)
     assert group in Path(moved.document["summary"]["undo_file"]).read_text()
 
 
@@ -237,8 +233,7 @@ def test_a_dry_run_of_a_reset_leaves_no_undo_file_and_moves_nothing(rmqadmin: Rm
 
 
 def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, topic: str) -> None:
-    ran = rmqadmin("resetOffset", "-g", "NoSuchGroup", "-t", topic, "--to", "end")
-    assert ran.status == 5
+    rmqadmin("resetOffset", "-g", "NoSuchGroup", "-t", topic, "--to", "end", status=5)
     assert list(undo.undo_dir().iterdir()) == []
 
 
@@ -268,9 +263,7 @@ def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
     shown = rmqadmin("-o", "json", *words, "--dry-run")
     assert [row["again_count"] for row in shown.items] == [1, None]  # the skipped ones come for the first time
     assert f"1 message that {group} has consumed comes again" in shown.err
-    refused = rmqadmin(*words)
-    assert refused.status == 2
-    assert "1 message that it has consumed comes again. Nobody can be asked" in refused.err
+    rmqadmin(*words, status=2, err="1 message that it has consumed comes again. Nobody can be asked")
     assert offsets(rmqadmin, group) == [4, 3]
     assert rmqadmin(*words, "--yes").status == 0
     assert offsets(rmqadmin, group) == [1, 1]
@@ -289,8 +282,7 @@ def test_every_move_back_says_how_many_messages_come_again(
     ):
         assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
         for more in (["--dry-run"], []):
-            ran = rmqadmin(*words, group, "-t", topic, *more)
-            assert ran.status == 0
+            ran = rmqadmin(*words, group, "-t", topic, *more, status=0)
             assert f"4 messages that {group} has consumed come again" in ran.err
     assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
     ran = rmqadmin("resetOffsetByTime", "-s", "1000", "-g", group, "-t", topic)
@@ -320,8 +312,7 @@ def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: st
 
 def test_an_undo_cannot_bring_back_that_there_was_no_offset(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     made = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
-    undone = rmqadmin("resetOffset", "--undo", made["undo_file"])
-    assert undone.status == 0
+    undone = rmqadmin("resetOffset", "--undo", made["undo_file"], status=0)
     assert "the group had no offset in 2 queues: nothing is changed there" in undone.err
     assert offsets(rmqadmin, group) == [3, 3]
 
@@ -343,8 +334,7 @@ def test_a_name_that_no_undo_file_has_is_refused(rmqadmin: Rmqadmin, group: str,
     made = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
     path = Path(made["undo_file"])
     path.write_text(path.read_text().replace('"reset_offset"', '"reset_ofset"'))
-    ran = rmqadmin("resetOffset", "--undo", str(path), "--yes")
-    assert ran.status == 2
+    ran = rmqadmin("resetOffset", "--undo", str(path), "--yes", status=2)
     assert "queues[0]: there is no field reset_ofset" in ran.err
     assert "Did you mean reset_offset?" in ran.err
 
@@ -445,8 +435,7 @@ def test_who_moves_a_group_that_does_not_exist_is_told(rmqadmin: Rmqadmin, group
     command = (*words.format(group=group).split(), f"{group}x", "-t", topic, "--dry-run")
     said = f"there is no group {group}x now; did you mean {group}?"
     assert said in rmqadmin(*command).err
-    fresh = rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", f"{group}x")
-    assert fresh.status == 0
+    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", f"{group}x", status=0)
     assert "there is no group" not in rmqadmin(*command).err
 
 
@@ -462,9 +451,7 @@ def test_who_moves_a_group_that_does_not_exist_is_told(rmqadmin: Rmqadmin, group
     ],
 )
 def test_a_reset_that_cannot_be_meant_is_refused(rmqadmin: Rmqadmin, args: list[str], said: str) -> None:
-    ran = rmqadmin(*args)
-    assert (ran.status, ran.out) == (2, "")
-    assert said in ran.err
+    rmqadmin(*args, status=2, out="", err=said)
 
 
 def test_what_needs_a_group_is_not_left_out_silently(rmqadmin: Rmqadmin) -> None:

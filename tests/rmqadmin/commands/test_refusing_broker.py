@@ -22,8 +22,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("line", ["clusterList", "topicList", "topicList -c", "consumerProgress", "dlq ls"])
 def test_an_empty_list_says_why(alone: Server, run: Rmqadmin, line: str) -> None:
-    ran = run(*line.split(), "-n", alone.namesrv_addr)
-    assert ran.status == 0
+    ran = run(*line.split(), "-n", alone.namesrv_addr, status=0)
     (said,) = ran.err.splitlines()
     assert SAID in said
     assert len(said) <= 80, "it wraps in a usual terminal"
@@ -31,9 +30,7 @@ def test_an_empty_list_says_why(alone: Server, run: Rmqadmin, line: str) -> None
 
 @pytest.mark.parametrize("line", ["group lag billing", "consumerProgress -g billing"])
 def test_a_group_is_not_said_to_be_unknown(alone: Server, run: Rmqadmin, line: str) -> None:
-    ran = run(*line.split(), "-n", alone.namesrv_addr)
-    assert ran.status == 5
-    assert SAID in ran.err
+    ran = run(*line.split(), "-n", alone.namesrv_addr, status=5, err=SAID)
     assert "offsets" not in ran.err
 
 

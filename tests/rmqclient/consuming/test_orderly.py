@@ -91,7 +91,7 @@ async def test_each_message_comes_until_it_is_consumed_and_then_the_next(failure
         assert seen[queue_id] == expected
 
 
-async def test_a_message_is_given_up_after_its_last_time(autojump_clock: MockClock) -> None:
+async def test_a_message_is_given_up_after_its_last_time(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     times: list[int] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -99,11 +99,9 @@ async def test_a_message_is_given_up_after_its_last_time(autojump_clock: MockClo
         raise ValueError("never")
 
     queues = Queues(listener, count=1, max_reconsume_times=2)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(queues.deliveries.run)
-        queues.offer()
-        await trio.sleep(10)
-        nursery.cancel_scope.cancel()
+    await nursery.start(queues.deliveries.run)
+    queues.offer()
+    await trio.sleep(10)
     assert (times, queues.given_up, queues.committed) == ([0, 1, 2], [0], [1])
 
 
@@ -190,7 +188,7 @@ async def test_a_queue_given_back_while_it_is_renewed_is_renewed_no_more(autojum
     assert (brokers.asked, leases.is_held(queue)) == ([lock, lock, unlock], False)
 
 
-async def test_without_the_lock_nothing_is_consumed(autojump_clock: MockClock) -> None:
+async def test_without_the_lock_nothing_is_consumed(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     brokers = FakeBrokers()
     leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
     seen: list[int] = []
@@ -199,15 +197,13 @@ async def test_without_the_lock_nothing_is_consumed(autojump_clock: MockClock) -
         seen.append(message.queue_offset)
 
     queues = Queues(listener, leases=leases)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(queues.deliveries.run)
-        queues.offer()
-        await wait_all_tasks_blocked()
-        assert seen == []
-        await leases.lock([queues.messages[0][0].queue])
-        await trio.sleep(1)
-        assert seen == [0, 1, 2]
-        nursery.cancel_scope.cancel()
+    await nursery.start(queues.deliveries.run)
+    queues.offer()
+    await wait_all_tasks_blocked()
+    assert seen == []
+    await leases.lock([queues.messages[0][0].queue])
+    await trio.sleep(1)
+    assert seen == [0, 1, 2]
 
 
 async def test_the_number_of_queues_at_once_changes_while_they_run(autojump_clock: MockClock) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +70,7 @@ def made_move(admin: AdminClient, address: str, name_server: str, topic: str, ta
 
 
 @pytest.fixture
-def move(server: Server, admin: AdminClient, fresh: Fresh, tmp_path: Path) -> Iterator[Move]:
+def move(server: Server, admin: AdminClient, fresh: Fresh, tmp_path: Path) -> Move:
     return made_move(admin, server.broker_addr, server.namesrv_addr, fresh("MoveFrom"), fresh("MoveTo"), tmp_path)
 
 

@@ -27,7 +27,7 @@ from rmqreplay.source.pulling import PAUSE_MAX_S, PullRules, persist, pull_range
 from rmqreplay.source.queue_ranges import DataLossError
 from tests.rmqclient.fake_broker import QUEUE, record
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, set_under
 from tests.support.processes import free_ports
 from tests.support.servers import Fresh, Server, topic_config, until
 
@@ -101,17 +101,12 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path, stack: ExitStack) 
 @pytest.mark.slow
 def test_a_read_goes_on_at_the_new_master(tmp_path: Path, stack: ExitStack) -> None:
     controller = stack.enter_context(servers.controller(tmp_path / "controller"))
-    namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-    admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-    made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-    stack.callback(lambda: [server.stop() for server in made.brokers.values()])
-    for number in (1, 2):
-        made.start(number, **PATIENT)
-        until(lambda number=number: made.brokers[number].broker_addr in made.in_sync_addrs())
-    wanted = fill(admin, made.brokers[1].broker_addr, MessageQueue("Kept", BROKER_NAME, 0))
-    until(lambda: "Kept" in admin.all_topics(made.brokers[2].broker_addr).topic_config_table)
+    made = stack.enter_context(set_under(tmp_path, controller.controller_addr))
+    made.join(1, 2, **PATIENT)
+    wanted = fill(made.admin, made.brokers[1].broker_addr, MessageQueue("Kept", BROKER_NAME, 0))
+    until(lambda: "Kept" in made.admin.all_topics(made.brokers[2].broker_addr).topic_config_table)
     until(lambda: len(made.bodies(2)) == COUNT)
-    cluster = stack.enter_context(Watched(namesrv.namesrv_addr))
+    cluster = stack.enter_context(Watched(made.namesrv.namesrv_addr))
     read_over(cluster, wanted, lambda: made.brokers[1].stop(signal.SIGKILL), lambda: None)
 
 

@@ -107,24 +107,22 @@ async def told(registration: Registration) -> None:
     await event.wait()
 
 
-def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.trio
+async def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCKETMQ_ZONE", "z1")
     nameserver = Watched()
     broker = Broker(nameserver, brokerName="b", brokerClusterName="c")
-
-    async def main() -> None:
-        async with running(broker):
-            (said,) = nameserver.registered
-            assert (said.cluster_name, said.broker_name, said.broker_id) == ("c", "b", 0)
-            assert (said.broker_addr, said.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
-            assert (said.compressed, said.enable_acting_master, said.zone_name) == (False, False, "z1")
-            assert said.body_crc32 != 0
-            assert nameserver.routes.topics() == ["T", "U"]
-
-    trio.run(main)
+    async with running(broker):
+        (said,) = nameserver.registered
+        assert (said.cluster_name, said.broker_name, said.broker_id) == ("c", "b", 0)
+        assert (said.broker_addr, said.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
+        assert (said.compressed, said.enable_acting_master, said.zone_name) == (False, False, "z1")
+        assert said.body_crc32 != 0
+        assert nameserver.routes.topics() == ["T", "U"]
 
 
-def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
+@pytest.mark.trio
+async def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
     """The caller used to get no answer, and the broker registered with the nameserver anew."""
 
     class Garbled(Watched):
@@ -133,188 +131,148 @@ def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
 
     nameserver = Garbled()
     broker = Broker(nameserver)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            send, receive = trio.open_memory_channel[object](1)
-            registration.ask_route("T", send.send_nowait)
-            assert await receive.receive() is None
-            broker.topics.put("V")
-            registration.changed(["V"])
-            await told(registration)
-            assert nameserver.singles == ["V"]
-
-    trio.run(main)
+    async with running(broker) as registration:
+        send, receive = trio.open_memory_channel[object](1)
+        registration.ask_route("T", send.send_nowait)
+        assert await receive.receive() is None
+        broker.topics.put("V")
+        registration.changed(["V"])
+        await told(registration)
+        assert nameserver.singles == ["V"]
 
 
-def test_who_asks_for_a_route_does_not_wait_for_a_nameserver_that_hangs() -> None:
+@pytest.mark.trio
+async def test_who_asks_for_a_route_does_not_wait_for_a_nameserver_that_hangs() -> None:
     class Hung(Watched):
         def route(self, request: Request[RouteHeader], connection: Connection) -> None:  # type: ignore[override]
             return None
 
     broker = Broker(Hung(), registerBrokerTimeoutMills="600000")
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            send, receive = trio.open_memory_channel[object](1)
-            registration.ask_route("T", send.send_nowait)
-            with trio.fail_after(60):
-                assert await receive.receive() is None
-
-    trio.run(main)
+    async with running(broker) as registration:
+        send, receive = trio.open_memory_channel[object](1)
+        registration.ask_route("T", send.send_nowait)
+        with trio.fail_after(60):
+            assert await receive.receive() is None
 
 
-def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
+@pytest.mark.trio
+async def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
     addrs = [*broker.addrs, "nowhere", "host:port", "127.0.0.1:70000", "a..b:9876"]
     broker.registration = Registration(BrokerConfig(), broker.loop, addrs, lambda host: f"{host}:10911")
-
-    async def main() -> None:
-        async with running(broker):
-            assert nameserver.routes.topics() == ["T", "U"]
-
-    trio.run(main)
+    async with running(broker):
+        assert nameserver.routes.topics() == ["T", "U"]
 
 
-def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() -> None:
+@pytest.mark.trio
+async def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            for number in range(100):
-                broker.topics.put(f"N{number}")
-                registration.changed([f"N{number}"])
-            await told(registration)
-            assert nameserver.routes.route("N99") is not None
-            assert len(nameserver.registered) <= 3
-
-    trio.run(main)
+    async with running(broker) as registration:
+        for number in range(100):
+            broker.topics.put(f"N{number}")
+            registration.changed([f"N{number}"])
+        await told(registration)
+        assert nameserver.routes.route("N99") is not None
+        assert len(nameserver.registered) <= 3
 
 
-def test_topics_made_one_by_one_are_told_one_by_one() -> None:
+@pytest.mark.trio
+async def test_topics_made_one_by_one_are_told_one_by_one() -> None:
     """Each topic used to be sent with all others: 1,000 more beside 10,000 took minutes."""
     nameserver = Watched()
     broker = Broker(nameserver, brokerPermission="4")
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            for number in range(100):
-                broker.topics.put(f"N{number}")
-                registration.changed([f"N{number}"])
-                await told(registration)
-                route = nameserver.routes.route(f"N{number}")
-                assert route is not None
-                (queue_data,) = route.queue_datas
-                assert (queue_data.broker_name, queue_data.perm) == ("broker-a", 4)
-                assert (queue_data.read_queue_nums, queue_data.write_queue_nums) == (16, 16)
-            assert nameserver.singles == [f"N{number}" for number in range(100)]
-            assert len(nameserver.registered) == 1
-
-    trio.run(main)
+    async with running(broker) as registration:
+        for number in range(100):
+            broker.topics.put(f"N{number}")
+            registration.changed([f"N{number}"])
+            await told(registration)
+            route = nameserver.routes.route(f"N{number}")
+            assert route is not None
+            (queue_data,) = route.queue_datas
+            assert (queue_data.broker_name, queue_data.perm) == ("broker-a", 4)
+            assert (queue_data.read_queue_nums, queue_data.write_queue_nums) == (16, 16)
+        assert nameserver.singles == [f"N{number}" for number in range(100)]
+        assert len(nameserver.registered) == 1
 
 
-def test_a_nameserver_that_takes_no_single_topic_is_told_all() -> None:
+@pytest.mark.trio
+async def test_a_nameserver_that_takes_no_single_topic_is_told_all() -> None:
     nameserver = Watched(is_old=True)
     broker = Broker(nameserver)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            for count, name in enumerate("NM", 2):
-                broker.topics.put(name)
-                registration.changed([name])
-                await told(registration)
-                assert nameserver.routes.route(name) is not None
-                assert len(nameserver.registered) == count
-
-    trio.run(main)
+    async with running(broker) as registration:
+        for count, name in enumerate("NM", 2):
+            broker.topics.put(name)
+            registration.changed([name])
+            await told(registration)
+            assert nameserver.routes.route(name) is not None
+            assert len(nameserver.registered) == count
 
 
-def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
+@pytest.mark.trio
+async def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            registration.changed(None)
-            await told(registration)
-            assert len(nameserver.registered) == 2
-            assert nameserver.singles == []
-
-    trio.run(main)
+    async with running(broker) as registration:
+        registration.changed(None)
+        await told(registration)
+        assert len(nameserver.registered) == 2
+        assert nameserver.singles == []
 
 
-def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.trio
+async def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a registration shows that the broker lives; a nameserver forgets it after two minutes."""
     monkeypatch.setattr(registration_module, "PERIOD_MIN_MS", 1)
     nameserver = Watched()
     broker = Broker(nameserver, registerNameServerPeriod="1")
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            while len(nameserver.registered) < 3:
-                registration.changed(["U"])
-                await told(registration)
-
-    trio.run(main)
+    async with running(broker) as registration:
+        while len(nameserver.registered) < 3:
+            registration.changed(["U"])
+            await told(registration)
 
 
-def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
+@pytest.mark.trio
+async def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The start waits a moment for the silent one. Answers to requests that create topics never wait for the one that
     is down."""
     nameserver = Watched()
     broker = Broker(nameserver, down=1)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            broker.topics.put("N")
-            registration.changed(["N"])
-            await told(registration)
-            assert nameserver.routes.route("N") is not None
-
-    trio.run(main)
+    async with running(broker) as registration:
+        broker.topics.put("N")
+        registration.changed(["N"])
+        await told(registration)
+        assert nameserver.routes.route("N") is not None
     assert f"event=register-failed namesrv={broker.addrs[1]}" in caplog.text
-
     monkeypatch.setattr(registration_module, "FIRST_ROUND_MAX_S", 0.01)
     monkeypatch.setattr(registration_module, "UNREGISTER_MAX_S", 0.01)
-    silent = Broker(Silent())
-
-    async def main_with_silent() -> None:
-        async with running(silent) as registration:
-            await registration.unregister()
-
-    trio.run(main_with_silent)
+    async with running(Broker(Silent())) as registration:
+        await registration.unregister()
 
 
-def test_without_nameservers_nobody_waits() -> None:
+@pytest.mark.trio
+async def test_without_nameservers_nobody_waits() -> None:
     broker = Broker()
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            registration.changed(None)
-            await told(registration)
-            await registration.unregister()
-
-    trio.run(main)
+    async with running(broker) as registration:
+        registration.changed(None)
+        await told(registration)
+        await registration.unregister()
 
 
-def test_unregistering_and_a_connection_that_breaks() -> None:
+@pytest.mark.trio
+async def test_unregistering_and_a_connection_that_breaks() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
-
-    async def main() -> None:
-        async with running(broker) as registration:
-            assert nameserver.routes.topics() == ["T", "U"]
-            await registration.unregister()
-            assert nameserver.routes.topics() == []
-            for connection in broker.loop.connections:
-                connection.close("a test")
-            await until(lambda: nameserver.routes.topics() == ["T", "U"])
-
-    trio.run(main)
+    async with running(broker) as registration:
+        assert nameserver.routes.topics() == ["T", "U"]
+        await registration.unregister()
+        assert nameserver.routes.topics() == []
+        for connection in broker.loop.connections:
+            connection.close("a test")
+        await until(lambda: nameserver.routes.topics() == ["T", "U"])
 
 
 def test_the_brokers_permission_bounds_that_of_its_topics() -> None:

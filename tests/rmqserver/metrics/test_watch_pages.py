@@ -139,7 +139,7 @@ def test_a_broker_that_takes_no_messages_is_not_ready(start_standalone: Callable
 
 
 @pytest.mark.trio
-async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server() -> None:
+async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server(nursery: trio.Nursery) -> None:
     class Unreadable:
         def labels(self) -> dict[str, str]:
             return {}
@@ -151,11 +151,9 @@ async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server() ->
     pages = WatchPages()
     pages.watch(cast(Broker, broker), cast(BrokerFamilies, Unreadable()))
     addr = await pages.listen("127.0.0.1", 0)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(pages.run)
-        assert await trio.to_thread.run_sync(got, addr, "/metrics") == (503, "[Errno 5] Input/output error\n")
-        assert await trio.to_thread.run_sync(got, addr, "/healthz") == (200, "alive\n")
-        nursery.cancel_scope.cancel()
+    nursery.start_soon(pages.run)
+    assert await trio.to_thread.run_sync(got, addr, "/metrics") == (503, "[Errno 5] Input/output error\n")
+    assert await trio.to_thread.run_sync(got, addr, "/healthz") == (200, "alive\n")
 
 
 def test_apaches_keys_open_the_port_too_and_a_taken_one_is_an_error(tmp_path: Path) -> None:

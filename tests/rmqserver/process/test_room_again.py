@@ -23,7 +23,7 @@ from rmqserver.config.setting_values import BrokerRole
 from rmqserver.process.broker_host import BrokerHost
 from rmqserver.store.disk.disk import storage_error
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, COMMON, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, COMMON, PATIENT, set_under
 from tests.support.processes import end
 from tests.support.servers import SMALL, until
 
@@ -77,10 +77,7 @@ def is_taken(admin: AdminClient, addr: str, queue: MessageQueue, taken: dict[int
 
 def stored(admin: AdminClient, addr: str) -> dict[int, bytes]:
     """The messages of QUEUE, by queue offset."""
-    found: dict[int, bytes] = {}
-    while batch := admin.pull_message(addr, QUEUE, len(found)).messages:
-        found |= {each.queue_offset: each.body for each in batch}
-    return found
+    return {each.queue_offset: each.body for each in servers.all_of(admin, addr, QUEUE)}
 
 
 @contextmanager
@@ -126,15 +123,13 @@ def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
     """It used to be away until somebody had started it again."""
     with (
         servers.controller(tmp_path / "controller") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+        set_under(tmp_path, controller.controller_addr) as found,
     ):
-        found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
         (tmp_path / "slave").mkdir()
         with found.start(1, **PATIENT):
             until(lambda: found.takes(1))
             at = "fdatasync", "commitlog/"
-            slave = broker_line(controller, namesrv)
+            slave = broker_line(controller, found.namesrv)
             with filling_server(tmp_path / "slave", at, *slave) as addr:
                 until(lambda: addr in found.in_sync_addrs())
                 (tmp_path / "slave/full").touch()
@@ -150,27 +145,18 @@ def test_the_only_broker_of_a_set_takes_messages_again(tmp_path: Path) -> None:
     """It used to refuse them until somebody had started it again, since a master may have slaves that have more."""
     with (
         servers.controller(tmp_path / "controller") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+        set_under(tmp_path, controller.controller_addr) as found,
     ):
-        alone = broker_line(controller, namesrv)
+        admin, alone = found.admin, broker_line(controller, found.namesrv)
         sent: dict[int, bytes] = {}
-
-        def epoch() -> int:
-            return (
-                admin.replica_sets(controller.controller_addr, [BROKER_NAME])
-                .replicas_info_table[BROKER_NAME]
-                .master_epoch
-            )
-
         with filling_server(tmp_path, ("fdatasync", "commitlog/"), *alone) as addr:
             until(lambda: is_taken(admin, addr, QUEUE, sent))
-            before = epoch()
+            before = found.known.master_epoch
             (tmp_path / "full").touch()
             until(lambda: not is_taken(admin, addr, QUEUE, sent))
             (tmp_path / "full").unlink()
             until(lambda: is_taken(admin, addr, QUEUE, sent))
-            assert epoch() > before, "its log may have lost its end"
+            assert found.known.master_epoch > before, "its log may have lost its end"
             until(lambda: addr in admin.topic_route(QUEUE.topic).broker_datas[0].broker_addrs.values())
             assert sent.items() <= stored(admin, addr).items()
 
@@ -182,14 +168,12 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path, at:
     ended."""
     with (
         servers.controller(tmp_path / "controller") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+        set_under(tmp_path, controller.controller_addr) as found,
     ):
-        found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
         told: dict[int, bytes] = {}
-        send = partial(is_taken, admin, queue=MessageQueue("Kept", BROKER_NAME, 0), taken=told)
+        send = partial(is_taken, found.admin, queue=MessageQueue("Kept", BROKER_NAME, 0), taken=told)
         (tmp_path / "master").mkdir()
-        master = broker_line(controller, namesrv, **PATIENT)
+        master = broker_line(controller, found.namesrv, **PATIENT)
         with filling_server(tmp_path / "master", at, *master) as addr:
             until(lambda: {addr} == found.in_sync_addrs())
             with found.start(2, **PATIENT) as slave:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmqproto.message.record import host_bytes
+from rmqproto.message.record import decode_record_untrusted, host_bytes
 from rmqserver.core import Appended
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -45,6 +45,16 @@ def put_many(store: MessageStore, count: int, topic: str = "T", queue_id: int = 
         done.append(put(store, topic, queue_id, b"body %d" % number, keys=f"k{number}", unique=f"U{number}"))
         store.commit()
     return done
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    found: list[bytes] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.get(topic, queue_id, offset, 32)
+        found += [decode_record_untrusted(record).body for record in result.records()]
+        offset = result.next_offset
+    return found
 
 
 def cleaned(store: MessageStore, at_ms: int | None = None) -> CleanReport:

@@ -12,7 +12,6 @@ from random import Random
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore, open_read_only
@@ -20,6 +19,7 @@ from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.queues.feed import SYNCED_FILES_MAX
 from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
+from tests.rmqserver.store.conftest import bodies
 from tests.support.clock import Clock
 
 from .conftest import TINY, MakeStore, put, put_many
@@ -67,11 +67,6 @@ def calls_of_start(disk: RecordingDisk) -> Counter[str]:
     disk.on_call = None
     store.abandon()
     return calls
-
-
-def bodies(store: MessageStore, topic: str) -> list[bytes]:
-    found = store.get(topic, 0, store.min_offset(topic, 0), 32)
-    return [decode_record_untrusted(record).body for record in found.records()]
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,12 +82,19 @@ def client_context(authority: Authority, own: Signed | None = None) -> ssl.SSLCo
     return context
 
 
-@contextmanager
-def echo_loop(door: TlsDoor) -> Iterator[tuple[Loop, Echo, int]]:
+@asynccontextmanager
+async def running(door: TlsDoor | LateDoor, *, is_watched: bool = False) -> AsyncIterator[tuple[Loop, Echo, int]]:
+    """A loop behind the door, which looks after its certificate if it ``is_watched``."""
     loop, service = Loop(), Echo()
     port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     try:
-        yield loop, service, port
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                if is_watched:
+                    nursery.start_soon(door.watch)
+                yield loop, service, port
+                nursery.cancel_scope.cancel()
     finally:
         loop.close()
 
@@ -115,44 +122,35 @@ def turned_away(caplog: pytest.LogCaptureFixture, words: str) -> Iterator[None]:
 @pytest.mark.trio
 async def test_permissive_serves_both_and_frames_of_any_size(authority: Authority, server: Signed) -> None:
     body = os.urandom(3 << 20)
-    with echo_loop(TlsDoor(door_of(server))) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
-                assert await ask(plain, b"plain") == b"plain"
-                assert loop.connections[0].pump is PLAIN  # which the core's short ways need
-            async with await tls_stream(port, client_context(authority)) as stream:
-                for sent in (b"", b"small", body):
-                    assert await ask(stream, sent) == sent
-            nursery.cancel_scope.cancel()
+    async with running(TlsDoor(door_of(server))) as (loop, _, port):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+            assert await ask(plain, b"plain") == b"plain"
+            assert loop.connections[0].pump is PLAIN  # which the core's short ways need
+        async with await tls_stream(port, client_context(authority)) as stream:
+            for sent in (b"", b"small", body):
+                assert await ask(stream, sent) == sent
 
 
 @pytest.mark.trio
 async def test_enforcing_turns_plain_clients_away(
     authority: Authority, server: Signed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            with turned_away(caplog, "switch TLS on in the client"):
-                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
-                    await plain.send_all(encode_frame(Command(code=CODE, opaque=1)))
-                    assert await plain.receive_some() == b""
-            async with await tls_stream(port, client_context(authority)) as stream:
-                assert await ask(stream, b"x") == b"x"
-            nursery.cancel_scope.cancel()
+    async with running(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (_, _, port):
+        with turned_away(caplog, "switch TLS on in the client"):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                await plain.send_all(encode_frame(Command(code=CODE, opaque=1)))
+                assert await plain.receive_some() == b""
+        async with await tls_stream(port, client_context(authority)) as stream:
+            assert await ask(stream, b"x") == b"x"
 
 
 @pytest.mark.trio
 async def test_tls_may_follow_the_header_of_a_load_balancer(authority: Authority, server: Signed) -> None:
-    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            inner = await trio.open_tcp_stream("127.0.0.1", port)
-            await inner.send_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 10911\r\n")
-            async with trio.SSLStream(inner, client_context(authority), server_hostname="localhost") as stream:
-                assert await ask(stream, b"x") == b"x"
-            nursery.cancel_scope.cancel()
+    async with running(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (_, _, port):
+        inner = await trio.open_tcp_stream("127.0.0.1", port)
+        await inner.send_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 10911\r\n")
+        async with trio.SSLStream(inner, client_context(authority), server_hostname="localhost") as stream:
+            assert await ask(stream, b"x") == b"x"
 
 
 @pytest.mark.trio
@@ -161,33 +159,27 @@ async def test_only_clients_with_a_trusted_certificate_come_in(
 ) -> None:
     stranger = Authority(tmp_path, "stranger").sign("other")
     door = TlsDoor(door_of(server, TlsMode.ENFORCING, trust=authority.cert))
-    with echo_loop(door) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            async with await tls_stream(port, client_context(authority, authority.sign("client"))) as stream:
-                assert await ask(stream, b"x") == b"x"
-            for own, words in ((None, "showed no certificate"), (stranger, "not signed by one that is trusted")):
-                with turned_away(caplog, words):
-                    stream = await tls_stream(port, client_context(authority, own))
-                    with pytest.raises(trio.BrokenResourceError):
-                        await ask(stream)
-                    await trio.aclose_forcefully(stream)
-                caplog.clear()
-            nursery.cancel_scope.cancel()
+    async with running(door) as (_, _, port):
+        async with await tls_stream(port, client_context(authority, authority.sign("client"))) as stream:
+            assert await ask(stream, b"x") == b"x"
+        for own, words in ((None, "showed no certificate"), (stranger, "not signed by one that is trusted")):
+            with turned_away(caplog, words):
+                stream = await tls_stream(port, client_context(authority, own))
+                with pytest.raises(trio.BrokenResourceError):
+                    await ask(stream)
+                await trio.aclose_forcefully(stream)
+            caplog.clear()
 
 
 @pytest.mark.trio
 async def test_a_client_that_does_not_trust_us_is_named(
     server: Signed, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with echo_loop(TlsDoor(door_of(server))) as (loop, service, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            with turned_away(caplog, "give it the one that signed it"):
-                await trio.to_thread.run_sync(refuse, port, client_context(Authority(tmp_path)))
-                while not service.closed_count:
-                    await trio.sleep(0)
-            nursery.cancel_scope.cancel()
+    async with running(TlsDoor(door_of(server))) as (_, service, port):
+        with turned_away(caplog, "give it the one that signed it"):
+            await trio.to_thread.run_sync(refuse, port, client_context(Authority(tmp_path)))
+            while not service.closed_count:
+                await trio.sleep(0)
 
 
 def refuse(port: int, context: ssl.SSLContext) -> None:
@@ -213,22 +205,21 @@ async def test_changed_files_are_for_new_connections(
         while not any(words in line for line in caplog.messages):
             await trio.sleep(0.01)
 
-    with caplog.at_level(logging.INFO), echo_loop(door) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            nursery.start_soon(door.watch)
-            async with await tls_stream(port, client_context(first)) as before:
-                assert await ask(before, b"1") == b"1"
-                fresh.cert.replace(used.cert)
-                await logged("event=certificates-not-loaded")  # the key is not replaced yet
-                async with await tls_stream(port, client_context(first)) as stream:
-                    assert await ask(stream, b"2") == b"2"
-                fresh.key.replace(used.key)
-                await logged("event=certificates-loaded")
-                async with await tls_stream(port, client_context(second)) as stream:
-                    assert await ask(stream, b"3") == b"3"
-                assert await ask(before, b"4") == b"4"
-            nursery.cancel_scope.cancel()
+    with caplog.at_level(logging.INFO):
+        async with (
+            running(door, is_watched=True) as (_, _, port),
+            await tls_stream(port, client_context(first)) as before,
+        ):
+            assert await ask(before, b"1") == b"1"
+            fresh.cert.replace(used.cert)
+            await logged("event=certificates-not-loaded")  # the key is not replaced yet
+            async with await tls_stream(port, client_context(first)) as stream:
+                assert await ask(stream, b"2") == b"2"
+            fresh.key.replace(used.key)
+            await logged("event=certificates-loaded")
+            async with await tls_stream(port, client_context(second)) as stream:
+                assert await ask(stream, b"3") == b"3"
+            assert await ask(before, b"4") == b"4"
 
 
 @pytest.mark.trio
@@ -236,18 +227,15 @@ async def test_half_a_handshake_is_closed_and_an_idle_connection_is_not(
     server: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pump_module, "HANDSHAKE_MAX_S", 0.0)
-    with echo_loop(TlsDoor(door_of(server))) as (loop, service, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            async with (
-                await trio.open_tcp_stream("127.0.0.1", port) as idle,
-                await trio.open_tcp_stream("127.0.0.1", port) as half,
-            ):
-                await half.send_all(bytes.fromhex("16030100"))
-                assert await half.receive_some() == b""
-                assert service.closed_count == 1
-                assert await ask(idle, b"x") == b"x"
-            nursery.cancel_scope.cancel()
+    async with (
+        running(TlsDoor(door_of(server))) as (_, service, port),
+        await trio.open_tcp_stream("127.0.0.1", port) as idle,
+        await trio.open_tcp_stream("127.0.0.1", port) as half,
+    ):
+        await half.send_all(bytes.fromhex("16030100"))
+        assert await half.receive_some() == b""
+        assert service.closed_count == 1
+        assert await ask(idle, b"x") == b"x"
 
 
 def hello(context: ssl.SSLContext) -> bytes:
@@ -298,15 +286,12 @@ async def test_a_connection_of_ours_may_send_before_the_handshake_has_ended(
     """The registration with a nameserver does this."""
     link = TlsLink(LinkSettings(key_pair=None, checks_server=True, trust_path=str(authority.cert)))
     answered: list[Command | None] = []
-    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, service, port), trio.fail_after(LIMIT_S):
+    async with running(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, service, port):
         sock = await trio.to_thread.run_sync(socket.create_connection, ("127.0.0.1", port))
         ours = loop.adopt(sock, service, pump=link.pump())
         ours.ask(CODE, ConsumerGroupHeader(consumer_group="g"), b"early", answered.append, LIMIT_S)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            while not answered:
-                await trio.sleep(0.01)
-            nursery.cancel_scope.cancel()
+        while not answered:
+            await trio.sleep(0.01)
     assert answered[0] is not None
     assert answered[0].body == b"early"
 
@@ -322,30 +307,21 @@ async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplo
     """As by Apache's servers. All hellos that come while the certificate is made wait for it, and no plain client
     does."""
     caplog.set_level(logging.INFO)
-    loop, service, door = Loop(), Echo(), LateDoor(unasked())
-    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     answered: list[bytes] = []
 
     async def by_tls(number: int) -> None:
         async with await tls_stream(port, _ANY) as stream:
             answered.append(await ask(stream, b"%d" % number))
 
-    try:
-        with trio.fail_after(LIMIT_S):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(loop.run)
-                nursery.start_soon(door.watch)
-                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
-                    assert await ask(plain, b"before") == b"before"
-                    async with trio.open_nursery() as clients:
-                        for number in range(50):
-                            clients.start_soon(by_tls, number)
-                        assert await ask(plain, b"meanwhile") == b"meanwhile"
-                    assert await ask(plain, b"after") == b"after"
-                await by_tls(50)
-                nursery.cancel_scope.cancel()
-    finally:
-        loop.close()
+    async with running(LateDoor(unasked()), is_watched=True) as (_, _, port):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+            assert await ask(plain, b"before") == b"before"
+            async with trio.open_nursery() as clients:
+                for number in range(50):
+                    clients.start_soon(by_tls, number)
+                assert await ask(plain, b"meanwhile") == b"meanwhile"
+            assert await ask(plain, b"after") == b"after"
+        await by_tls(50)
     assert sorted(map(int, answered)) == list(range(51))
     assert [line for line in caplog.messages if "tls-opened" in line] != []
     assert caplog.text.count("certificate=self-made") == 1
@@ -353,33 +329,27 @@ async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplo
 
 @pytest.mark.trio
 async def test_a_hello_that_comes_in_pieces_or_ends_early_while_the_certificate_is_made() -> None:
-    loop, service, door = Loop(), Echo(), LateDoor(unasked())
-    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     hello = _ANY.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         hello.do_handshake()
     data = outgoing.read()
-    try:
-        with trio.fail_after(LIMIT_S):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(loop.run)
-                gone = await trio.open_tcp_stream("127.0.0.1", port)
-                await gone.send_all(data)
-                stream = await trio.open_tcp_stream("127.0.0.1", port)
-                for at in range(0, len(data), 50):
-                    await stream.send_all(data[at : at + 50])
-                    await trio.sleep(0)
-                await gone.aclose()
-                while service.closed_count == 0:
-                    await trio.sleep(0.01)
-                nursery.start_soon(door.watch)
-                incoming.write(await stream.receive_some())
-                assert incoming.pending
-                await stream.aclose()
-                nursery.cancel_scope.cancel()
-    finally:
-        loop.close()
+    door = LateDoor(unasked())
+    async with running(door) as (_, service, port), trio.open_nursery() as nursery:
+        gone = await trio.open_tcp_stream("127.0.0.1", port)
+        await gone.send_all(data)
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        for at in range(0, len(data), 50):
+            await stream.send_all(data[at : at + 50])
+            await trio.sleep(0)
+        await gone.aclose()
+        while service.closed_count == 0:
+            await trio.sleep(0.01)
+        nursery.start_soon(door.watch)
+        incoming.write(await stream.receive_some())
+        assert incoming.pending
+        await stream.aclose()
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.trio
@@ -387,23 +357,14 @@ async def test_a_server_that_cannot_make_a_certificate_says_so_and_serves_plain_
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    loop, service, door = Loop(), Echo(), LateDoor(unasked())
-    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
-    try:
-        with trio.fail_after(LIMIT_S):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(loop.run)
-                nursery.start_soon(door.watch)
-                for _ in range(2):
-                    stream = await tls_stream(port, _ANY)
-                    with turned_away(caplog, "cryptography"), pytest.raises(trio.BrokenResourceError):
-                        await stream.do_handshake()
-                    await trio.aclose_forcefully(stream)
-                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
-                    assert await ask(plain, b"x") == b"x"
-                nursery.cancel_scope.cancel()
-    finally:
-        loop.close()
+    async with running(LateDoor(unasked()), is_watched=True) as (_, _, port):
+        for _ in range(2):
+            stream = await tls_stream(port, _ANY)
+            with turned_away(caplog, "cryptography"), pytest.raises(trio.BrokenResourceError):
+                await stream.do_handshake()
+            await trio.aclose_forcefully(stream)
+        async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+            assert await ask(plain, b"x") == b"x"
     assert "event=tls-failed" in caplog.text
 
 
@@ -411,6 +372,7 @@ async def test_a_server_that_cannot_make_a_certificate_says_so_and_serves_plain_
 async def test_a_server_that_ends_does_not_wait_for_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that made it told a loop that was closed: a traceback, after a client's hello and a signal."""
     begun, may_end = trio.Event(), threading.Event()
+    ended: list[threading.Thread] = []
 
     def slow_door(settings: DoorSettings) -> None:
         trio.from_thread.run_sync(begun.set)
@@ -418,18 +380,12 @@ async def test_a_server_that_ends_does_not_wait_for_a_certificate(monkeypatch: p
         ended.append(threading.current_thread())
 
     monkeypatch.setattr(door_module, "TlsDoor", slow_door)
-    loop, service, door = Loop(), Echo(), LateDoor(unasked())
-    ended: list[threading.Thread] = []
-    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
-    with trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            nursery.start_soon(door.watch)
-            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                await stream.send_all(b"\x16")
-                await begun.wait()
-            nursery.cancel_scope.cancel()
-    loop.close()
+    async with (
+        running(LateDoor(unasked()), is_watched=True) as (_, _, port),
+        await trio.open_tcp_stream("127.0.0.1", port) as stream,
+    ):
+        await stream.send_all(b"\x16")
+        await begun.wait()
     assert not ended
     may_end.set()
     while not ended:
@@ -457,12 +413,8 @@ def test_a_server_that_nobody_speaks_tls_to_loads_nothing_of_it() -> None:
 @pytest.mark.trio
 async def test_a_certificate_of_our_own_making_serves_tests() -> None:
     made = DoorSettings(mode=TlsMode.PERMISSIVE, key_pair=None, client_auth=ClientAuth.NONE, trust_path="")
-    with echo_loop(TlsDoor(made)) as (loop, _, port), trio.fail_after(LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(loop.run)
-            async with await tls_stream(port, _ANY) as stream:
-                assert await ask(stream, b"x") == b"x"
-            nursery.cancel_scope.cancel()
+    async with running(TlsDoor(made)) as (_, _, port), await tls_stream(port, _ANY) as stream:
+        assert await ask(stream, b"x") == b"x"
 
 
 def test_a_key_that_cannot_be_used_is_named(authority: Authority, server: Signed, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import topic_config
+from tests.support.servers import all_of, topic_config
 
 pytest.importorskip("pyarrow")
 
@@ -59,7 +59,4 @@ def test_a_write_goes_on_at_the_elected_broker(tmp_path: Path, delivery: str) ->
 
 def bodies(cluster: LiveCluster, broker_addr: str, queue_id: int) -> list[bytes]:
     queue = MessageQueue("Written", BROKER_NAME, queue_id)
-    found: list[bytes] = []
-    while messages := cluster.admin.pull_message(broker_addr, queue, len(found)).messages:
-        found += [message.body for message in messages]
-    return found
+    return [message.body for message in all_of(cluster.admin, broker_addr, queue)]

@@ -53,8 +53,7 @@ def test_commands_go_where_the_map_says_and_show_what_is_advertised(reach: Rmqad
         ("sendMessage", "-t", "Mapped", "-p", "hello"),
         ("topicStatus", "-t", "Mapped"),
     ):
-        ran = reach(*words)
-        assert ran.status == 0, ran.err
+        reach(*words, status=0)
     found = {(each["check"], each["severity"]) for each in reach("-o", "json", "doctor", "--all").items}
     assert ("reachable", "ok") in found
 
@@ -64,25 +63,19 @@ def test_every_way_with_connections_of_its_own_follows_the_map(
 ) -> None:
     """A load, and a redrive, whose sender and search connect for themselves."""
     addr = addr_of(reach)
-    load = reach("-o", "json", "bench", "send", "MappedLoad", "--create", "--duration", "0.2", "--warm-up", "0")
-    assert load.status == 0, load.err
+    reach("-o", "json", "bench", "send", "MappedLoad", "--create", "--duration", "0.2", "--warm-up", "0", status=0)
     for topic in ("%DLQ%MappedGroup", "MappedOrigin"):
-        made = reach("updateTopic", "-b", addr, "-t", topic, "-r", "1", "-w", "1", "-p", "6", "--yes")
-        assert made.status == 0, made.err
-    sent = reach("msg", "send", "%DLQ%MappedGroup", "x", "--property", "RETRY_TOPIC=MappedOrigin")
-    assert sent.status == 0, sent.err
-    ran = reach("-o", "json", "dlq", "redrive", "MappedGroup", "--to", "same", "--execute", "--yes")
-    assert ran.status == 0, ran.err
+        reach("updateTopic", "-b", addr, "-t", topic, "-r", "1", "-w", "1", "-p", "6", "--yes", status=0)
+    reach("msg", "send", "%DLQ%MappedGroup", "x", "--property", "RETRY_TOPIC=MappedOrigin", status=0)
+    ran = reach("-o", "json", "dlq", "redrive", "MappedGroup", "--to", "same", "--execute", "--yes", status=0)
     assert ran.document["summary"]["audited"] == 1
 
 
 def test_a_read_of_spark_follows_the_map(reach: Rmqadmin, far: Server) -> None:
     """Where the read is planned and, in each task, where it is done."""
     source = pytest.importorskip("spark_tools.source", reason="pyspark is not installed")
-    made = reach("updateTopic", "-b", addr_of(reach), "-t", "MappedRead", "-r", "1", "-w", "1", "--yes")
-    assert made.status == 0, made.err
-    sent = reach("msg", "send", "MappedRead", "1", "2", "3")
-    assert sent.status == 0, sent.err
+    reach("updateTopic", "-b", addr_of(reach), "-t", "MappedRead", "-r", "1", "-w", "1", "--yes", status=0)
+    reach("msg", "send", "MappedRead", "1", "2", "3", status=0)
     given = {"nameServer": far.namesrv_addr, "subscribe": "MappedRead"}
     options = parse_read_options({**given, **access_options(ClusterAccess(address_map=parse_address_map([MAP])))})
     (part,) = source.plan_read(options).parts
@@ -94,8 +87,7 @@ def test_a_read_of_spark_follows_the_map(reach: Rmqadmin, far: Server) -> None:
 
 def test_the_search_of_a_replay_that_goes_on_follows_the_map(reach: Rmqadmin, far: Server) -> None:
     """It does not use the connections that sent."""
-    made = reach("updateTopic", "-b", addr_of(reach), "-t", "MappedTarget", "-r", "1", "-w", "1", "--yes")
-    assert made.status == 0, made.err
+    reach("updateTopic", "-b", addr_of(reach), "-t", "MappedTarget", "-r", "1", "-w", "1", "--yes", status=0)
     access = ClusterAccess(address_map=parse_address_map([MAP]))
     with access.cluster(far.namesrv_addr) as cluster:
         fences = read_fences(cluster, ["MappedTarget"])

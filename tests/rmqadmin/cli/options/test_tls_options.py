@@ -78,8 +78,7 @@ def test_commands_reach_a_server_that_takes_tls_alone(
     tls = files(authority, own)
 
     def is_registered() -> bool:
-        ran = run("-o", "json", "clusterList", *tls)
-        assert ran.status == 0, ran.err
+        ran = run("-o", "json", "clusterList", *tls, status=0)
         return bool(ran.items)
 
     until(is_registered)
@@ -143,8 +142,7 @@ def test_dead_letters_are_redriven(
         reached = ("-n", secured.namesrv_addr, *tls)
         shown = run("-o", "json", "dlq", "show", group, *reached)
         assert len(shown.items) == 3, shown.err
-        ran = run("-o", "json", "dlq", "redrive", group, "--to", "same", "--execute", "--yes", *reached)
-        assert ran.status == 0, ran.err
+        ran = run("-o", "json", "dlq", "redrive", group, "--to", "same", "--execute", "--yes", *reached, status=0)
         assert ran.document["summary"]["audited"] == 3
         assert admin.max_offset(secured.broker_addr, origin, 0) == 3
 
@@ -193,8 +191,7 @@ def test_a_load_is_made_over_tls(
 
     def bench(kind: str, *words: str) -> Ran:
         more = ("--duration", "0.5", "--warm-up", "0", "-n", secured.namesrv_addr, *tls)
-        ran = run("-o", "json", "bench", kind, topic, *words, *more)
-        assert ran.status == 0, ran.err
+        ran = run("-o", "json", "bench", kind, topic, *words, *more, status=0)
         assert ran.document["summary"]["said"] is None
         return ran
 

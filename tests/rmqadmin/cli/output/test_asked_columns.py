@@ -96,8 +96,7 @@ def test_what_makes_no_sense_is_told_before_any_server_is_asked(
 
 
 def test_on_the_command_line_a_card_becomes_a_row(run: Rmqadmin) -> None:
-    ran = run("explain", "17", "--columns", "name,code", "--no-header", "-o", "tsv")
-    assert (ran.status, ran.out) == (0, "TOPIC_NOT_EXIST\t17\n")
+    run("explain", "17", "--columns", "name,code", "--no-header", "-o", "tsv", status=0, out="TOPIC_NOT_EXIST\t17\n")
     assert run("explain", "17", "--columns", "name,code").out.splitlines() == [
         "NAME             CODE", "TOPIC_NOT_EXIST    17",
     ]  # fmt: skip

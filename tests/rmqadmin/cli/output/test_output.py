@@ -292,6 +292,4 @@ def test_every_heading_is_words_and_names_one_column_of_its_table() -> None:
 
 @pytest.mark.parametrize(("said", "meant"), [("ndjson", "jsonl"), ("jso", "json"), ("yml", "yaml")])
 def test_a_format_by_another_programs_name_is_named(run: Rmqadmin, said: str, meant: str) -> None:
-    ran = run("topicList", "-o", said)
-    assert ran.status == 2
-    assert f"hint: Did you mean {meant}? The formats are table, wide, " in ran.err
+    run("topicList", "-o", said, status=2, err=f"hint: Did you mean {meant}? The formats are table, wide, ")

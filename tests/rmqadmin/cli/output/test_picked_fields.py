@@ -12,8 +12,7 @@ from tests.support.servers import Fresh
 
 
 def test_the_named_fields_alone_in_one_array(run: Rmqadmin) -> None:
-    ran = run("explain", "17", "--json", "name, code,code")
-    assert (ran.status, ran.out) == (0, '[{"name":"TOPIC_NOT_EXIST","code":17}]\n')
+    run("explain", "17", "--json", "name, code,code", status=0, out='[{"name":"TOPIC_NOT_EXIST","code":17}]\n')
     assert [each["code"] for each in json.loads(run("explain", "--json=code").out)] == [
         each["code"] for each in run("-o", "json", "explain").items
     ]
@@ -31,8 +30,7 @@ def test_the_named_fields_alone_in_one_array(run: Rmqadmin) -> None:
 )
 def test_what_a_jq_program_makes_of_the_array(run: Rmqadmin, program: str, out: str) -> None:
     pytest.importorskip("jq", reason="the extra [jq] is not installed")
-    ran = run("explain", "17", "--json", "code,name", "--jq", program)
-    assert (ran.status, ran.out) == (0, out), ran.err
+    run("explain", "17", "--json", "code,name", "--jq", program, status=0, out=out)
 
 
 def test_a_jq_program_that_is_none_is_told_before_anything_is_asked(run: Rmqadmin) -> None:

@@ -11,10 +11,10 @@ from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.prompt.command_lines import CommandLines
-from tests.rmqadmin.conftest import Ran, Rmqadmin
+from tests.rmqadmin.conftest import Ran, Rmqadmin, run_line
 from tests.support.servers import Server
 
-RunLine = Callable[[str], Ran]
+RunLine = Callable[..., Ran]
 
 
 @contextmanager
@@ -25,13 +25,7 @@ def opened(options: CommonOptions) -> Iterator[CommandLines]:
 
 
 def runner(commands: CommandLines, capfd: pytest.CaptureFixture[str]) -> RunLine:
-    def run_line(line: str) -> Ran:
-        capfd.readouterr()
-        status = commands.run(line)
-        said = capfd.readouterr()
-        return Ran(status, said.out, said.err)
-
-    return run_line
+    return lambda line, **wanted: run_line(commands.run, line, capfd, **wanted)
 
 
 @pytest.fixture
@@ -43,14 +37,7 @@ def environment(bare_environment: None, server: Server, monkeypatch: pytest.Monk
 @pytest.fixture
 def alone(environment: None, capfd: pytest.CaptureFixture[str]) -> Rmqadmin:
     """``alone("topicList")``: runs one command line outside any shell."""
-
-    def run_one(*args: str) -> Ran:
-        capfd.readouterr()
-        status = program.run(args)
-        said = capfd.readouterr()
-        return Ran(status, said.out, said.err)
-
-    return run_one
+    return lambda *args, **wanted: run_line(program.run, args, capfd, **wanted)
 
 
 @pytest.fixture

@@ -73,8 +73,7 @@ def test_every_help_is_the_same_in_a_shell_and_says_it_twice(line: RunLine, alon
     """The quick run takes every eighth command."""
     with nothing_changes():
         for entry in registry.ENTRIES[::step]:
-            by_itself = alone(*entry.name.split(), "--help")
-            assert by_itself.status == 0
+            by_itself = alone(*entry.name.split(), "--help", status=0)
             for _ in range(2):
                 ran = line(f"{entry.name} --help")
                 assert (ran.status, ran.out, ran.err) == (by_itself.status, by_itself.out, by_itself.err)

@@ -19,8 +19,7 @@ def both(run: Rmqadmin, server: Server, other: Server) -> Rmqadmin:
 
 
 def clusters(run: Rmqadmin, *args: str) -> list[str]:
-    ran = run("-o", "json", *args[:-1], args[-1])
-    assert ran.status == 0, ran.err
+    ran = run("-o", "json", *args[:-1], args[-1], status=0)
     return sorted({item["cluster"] for item in ran.items})
 
 
@@ -52,8 +51,7 @@ def test_a_contexts_cluster_is_that_of_commands_that_need_one(both: Rmqadmin, ot
     assert other.broker_addr in both("getBrokerConfig", "-o", "json").out
     assert both("deleteTopic", "-t", "OfContext").status == 0  # -c is required here
     assert both("updateTopic", "-t", "OfContext", "-c", "No").status == 5
-    ran = both("brokerStatus", "-b", server.broker_addr)  # a broker of another cluster
-    assert ran.status == 0
+    both("brokerStatus", "-b", server.broker_addr, status=0)  # a broker of another cluster
     assert both("context", "use", "here").status == 0
     assert both("brokerStatus").status == 0, "the only cluster there"
     assert "there is no topic OfContext in DefaultCluster" in both("deleteTopic", "-t", "OfContext").err
@@ -80,8 +78,7 @@ def test_a_script_may_add_a_context_again(both: Rmqadmin, server: Server) -> Non
 def test_one_that_is_broken_is_mended_by_name_of_line(both: Rmqadmin) -> None:
     path = ContextStore().path("here")
     path.write_text(path.read_text() + "protectd = true\n")
-    ran = both("topicList")
-    assert (ran.status, ran.out) == (2, "")
+    ran = both("topicList", status=2, out="")
     assert ran.err.splitlines() == [
         f"rmqadmin: error: {path}:3: there is no setting 'protectd'",
         "hint: Did you mean protected? `rmqadmin context edit here` opens the file.",
@@ -124,9 +121,7 @@ def test_show_has_what_the_file_says_and_edit_changes_it(both: Rmqadmin, monkeyp
     ],
 )
 def test_what_cannot_be_done_is_said(both: Rmqadmin, args: tuple[str, ...], status: int, said: str) -> None:
-    ran = both("context", *args)
-    assert (ran.status, ran.out) == (status, "")
-    assert said in ran.err
+    ran = both("context", *args, status=status, out="", err=said)
     assert "hunter2" not in ran.err
     assert ContextStore().names() == ["here", "there"]
 

@@ -41,8 +41,7 @@ def test_a_read_only_context_refuses_every_change_until_it_is_unlocked(
 ) -> None:
     live("--read-only")
     change = (*IN_LIVE, "updateTopicPerm", "-t", topic, "-p", "R")
-    ran = run(*change)
-    assert (ran.status, ran.out) == (4, "")
+    ran = run(*change, status=4, out="")
     assert ran.err.splitlines() == [
         "rmqadmin: error: the context live is read-only: nothing was changed",
         "hint: --unlock permits this one command, `rmqadmin context edit live --no-read-only` permits all.",
@@ -86,9 +85,7 @@ def test_a_script_gives_the_name_of_a_protected_context(run: Rmqadmin, live: Cal
     live("--protected")
     change = (*IN_LIVE, "updateTopicPerm", "-t", topic, "-p", "R")
     for args, said in (((), "the context live is protected:"), (("--confirm", "dev"), "protected, not dev:")):
-        ran = run(*change, "--yes", *args)
-        assert (ran.status, ran.out) == (1, "")
-        assert said in ran.err
+        ran = run(*change, "--yes", *args, status=1, out="", err=said)
         assert "--confirm live" in ran.err
     assert perm(run, topic) == 6
     assert run(*change, "--dry-run").status == 0

@@ -17,7 +17,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.broker_set import BROKER_NAME, BrokerSet, set_under
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
@@ -42,57 +42,43 @@ def says_master(admin: AdminClient, broker: Server) -> bool:
         return False
 
 
-class Controlled:
-    """Two of our brokers under one controller."""
-
-    def __init__(self, stack: ExitStack, work: Path):
-        self.controller = stack.enter_context(servers.controller(work / "controller"))
-        self.namesrv = stack.enter_context(servers.namesrv(work / "namesrv"))
-        self.admin = stack.enter_context(AdminClient(self.namesrv.namesrv_addr, timeout_s=60))
-        self.set = BrokerSet(work, self.controller.controller_addr, self.namesrv, self.admin)
-        for number in (1, 2):
-            self.start(number)
-
-    def start(self, number: int) -> None:
-        self.set.start(number, minInSyncReplicas="2", slaveTimeout="20000")
-        until(lambda: number in self.in_sync())
-
-    def in_sync(self) -> list[int]:
-        known = self.admin.replica_sets(self.controller.controller_addr, [BROKER_NAME]).replicas_info_table
-        return [one.broker_id for each in known.values() for one in each.in_sync_replicas]
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Server]:
+    with servers.controller(tmp_path / "controller") as running:
+        yield running
 
 
 @pytest.fixture
-def controlled(tmp_path: Path) -> Iterator[Controlled]:
-    with ExitStack() as stack:
-        made = Controlled(stack, tmp_path)
-        yield made
-        for server in made.set.brokers.values():
-            server.stop()
+def controlled(controller: Server, tmp_path: Path) -> Iterator[BrokerSet]:
+    """Two of our brokers under one controller."""
+    with set_under(tmp_path, controller.controller_addr) as two:
+        two.join(1, 2, minInSyncReplicas="2", slaveTimeout="20000")
+        yield two
 
 
-def test_a_set_that_loses_a_slave_and_then_its_controller(run: Rmqadmin, controlled: Controlled) -> None:
+def test_a_set_that_loses_a_slave_and_then_its_controller(
+    run: Rmqadmin, controller: Server, controlled: BrokerSet
+) -> None:
     there = ("-n", controlled.namesrv.namesrv_addr)
     until(lambda: run("check", "ha", *there, "-b", BROKER_NAME, "--in-sync", "2").status == 0)
     ran = run("-o", "json", "doctor", "--quick", "--all", *there)
     well = {(item["check"], item["subject"]): item["what"] for item in ran.items if item["severity"] == "ok"}
-    assert well["access", controlled.controller.controller_addr] == "listens only on 127.0.0.1"
+    assert well["access", controller.controller_addr] == "listens only on 127.0.0.1"
     assert bad(ran.items) == {}
     assert well["in-sync", BROKER_NAME].startswith("all 2 are in sync, the master is ")
     assert well["replica-lag", f"{BROKER_NAME}/2"] == "has all that its master has"
-    assert well["controllers", controlled.controller.controller_addr].endswith("leads, 1 controller answer")
+    assert well["controllers", controller.controller_addr].endswith("leads, 1 controller answer")
 
-    infos = [controlled.admin.broker_runtime_info(controlled.set.brokers[number].broker_addr) for number in (1, 2)]
+    infos = [controlled.admin.broker_runtime_info(controlled.brokers[number].broker_addr) for number in (1, 2)]
     assert ["masterLeaseLeftMs" in info for info in infos] == [True, False]
 
-    slave_addr = controlled.set.brokers[2].broker_addr
-    controlled.set.brokers[2].stop(signal.SIGKILL)
-    until(lambda: controlled.in_sync() == [1])
+    slave_addr = controlled.brokers[2].broker_addr
+    controlled.brokers[2].stop(signal.SIGKILL)
+    until(lambda: controlled.in_sync_ids() == [1])
     found = bad(run("-o", "json", "doctor", "--quick", *there).items)
     assert found["in-sync", BROKER_NAME].startswith("error: takes no messages: 1 in sync, and minInSyncReplicas=2 -> ")
     assert f"Start {BROKER_NAME}/2 at {slave_addr}, which is dead" in found["in-sync", BROKER_NAME]
-    checked = run("check", "ha", *there)
-    assert checked.status == 2
+    checked = run("check", "ha", *there, status=2)
     assert checked.out.startswith("CRITICAL - broker-a: takes no messages: 1 in sync, and minInSyncReplicas=2")
     assert "'broker-a in sync'=1;;;0" in checked.out
 
@@ -103,32 +89,29 @@ def test_a_set_that_loses_a_slave_and_then_its_controller(run: Rmqadmin, control
     assert run("check", "ha", *there).status == 1
     assert run("check", "ha", *there, "--in-sync", "2").status == 2
 
-    controlled.controller.stop(signal.SIGKILL)
+    controller.stop(signal.SIGKILL)
     found = bad(run("-o", "json", "doctor", "--quick", *there).items)
-    subject = "controllers", controlled.controller.controller_addr
+    subject = "controllers", controller.controller_addr
     assert found[subject].startswith("error: no controller answers (cannot connect to ")
     assert run("check", "ha", *there).status == 2
 
 
-def test_a_master_that_was_frozen_and_comes_back_as_a_slave(run: Rmqadmin, controlled: Controlled) -> None:
+def test_a_master_that_was_frozen_and_comes_back_as_a_slave(
+    run: Rmqadmin, controller: Server, controlled: BrokerSet
+) -> None:
     there = ("-n", controlled.namesrv.namesrv_addr)
-    until(controlled.set.controller_is_settled)
-    frozen = controlled.set.brokers[1]
+    until(controlled.controller_is_settled)
+    frozen = controlled.brokers[1]
     os.kill(frozen.pid, signal.SIGSTOP)
     try:
-
-        def is_elected() -> bool:
-            known = controlled.admin.replica_sets(controlled.controller.controller_addr, [BROKER_NAME])
-            return known.replicas_info_table[BROKER_NAME].master_broker_id == 2
-
-        until(is_elected)
-        until(lambda: says_master(controlled.admin, controlled.set.brokers[2]))
+        until(lambda: controlled.known.master_broker_id == 2)
+        until(lambda: says_master(controlled.admin, controlled.brokers[2]))
         found = bad(run("-o", "json", "doctor", "--quick", *there, "--timeout", "1").items)
         assert "takes no messages: 1 in sync" in found["in-sync", BROKER_NAME]
         assert "claim to be" not in found.get(("masters", BROKER_NAME), ""), "who does not answer claims nothing"
     finally:
         os.kill(frozen.pid, signal.SIGCONT)
-    until(lambda: sorted(controlled.in_sync()) == [1, 2])
+    until(lambda: controlled.in_sync_ids() == [1, 2])
     until(lambda: run("check", "ha", *there).status == 0)
 
 
@@ -252,7 +235,6 @@ def test_how_far_a_slave_is_behind_in_bytes_and_in_time(run: Rmqadmin, pair: Pla
     with pytest.raises(RocketMQError):  # no message begins where its log ends
         pair.admin.view_message(pair.master.broker_addr, end_of_slave())
     until(lambda: measured().get(f"{BROKER_NAME}/1 age", 0) > 0.001)
-    late = run("check", "ha", *there, "-w", "1TiB", "-c", "1KiB")
-    assert late.status == 2
+    late = run("check", "ha", *there, "-w", "1TiB", "-c", "1KiB", status=2)
     assert "KiB behind its master" in late.out
     assert run("check", "ha", *there, "-w", "1TiB").status == 0

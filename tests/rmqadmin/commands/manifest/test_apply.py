@@ -41,15 +41,13 @@ def outcome(ran: Ran) -> list[tuple[str, str, str, bool]]:
 
 def test_apply_creates_once_and_diff_follows(pair: Pair, run: Rmqadmin, manifest: Written) -> None:
     there = ("-f", manifest(WANTED), "-c", CLUSTER, "-o", "json")
-    differs = run("diff", *there)
-    assert differs.status == 1
+    differs = run("diff", *there, status=1)
     assert len(outcome(differs)) == 7
     planned = run("apply", *there, "--dry-run")
     assert (planned.status, outcome(planned)) == (0, outcome(differs))
     assert "orders" not in pair.admin.all_topics(pair.a).topic_config_table
 
-    done = run("apply", *there)
-    assert done.status == 0
+    done = run("apply", *there, status=0)
     assert sorted(outcome(done)) == sorted((kind, name, "create", True) for kind, name, _, _ in outcome(planned))
     topics = [pair.admin.all_topics(addr).topic_config_table for addr in (pair.a, pair.b)]
     assert [table["orders"].perm for table in topics] == [4, 4]
@@ -150,8 +148,7 @@ def test_a_broker_that_cannot_be_reached_does_not_keep_the_others_from_being_cha
     pair: Pair, ghost: str, run: Rmqadmin, manifest: Written
 ) -> None:
     there = ("-f", manifest("topics: {orders: {}}"), "-c", CLUSTER)
-    ran = run("apply", *there, "-o", "json")
-    assert ran.status == 1
+    ran = run("apply", *there, "-o", "json", status=1)
     assert {item["target"]: item["error"] is None for item in ran.items} == {pair.a: True, pair.b: True, ghost: False}
     assert run("diff", *there).status == 3  # the difference is unknown
     for command in (("updateTopic", "-t", "orders", "-r", "4"), ("updateTopicPerm", "-t", "orders", "-p", "R")):
@@ -168,9 +165,7 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
     policy = {"+cleanup.policy": "DELETE"}
     pair.admin.create_topic(pair.b, TopicConfig(topic_name="log", attributes=policy))
     changed = ("-t", "log", "-c", CLUSTER, "-r", "3", "-a", "+cleanup.policy=DELETE")
-    ran = run("updateTopic", *changed)
-    assert ran.status == 1
-    assert "1 of 2 failed" in ran.err
+    ran = run("updateTopic", *changed, status=1, err="1 of 2 failed")
     (command,) = [line for line in ran.err.splitlines() if "to undo what was done: rmqadmin apply -f " in line]
     assert "log" in pair.admin.all_topics(pair.a).topic_config_table
     assert run("apply", "-f", command.split()[-1], "--yes").status == 0
@@ -220,15 +215,12 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
 def test_a_file_that_says_something_else_is_an_error(
     run: Rmqadmin, manifest: Written, text: str, said: str, hint: str
 ) -> None:
-    ran = run("diff", "-f", manifest(text), "-b", "127.0.0.1:1", "-n", "127.0.0.1:1")
-    assert (ran.status, ran.out) == (2, "")
-    assert said in ran.err
+    ran = run("diff", "-f", manifest(text), "-b", "127.0.0.1:1", "-n", "127.0.0.1:1", status=2, out="", err=said)
     assert hint in ran.err.partition("hint: ")[2]
 
 
 def test_a_broker_that_the_cluster_lacks_is_an_error(pair: Pair, run: Rmqadmin, manifest: Written) -> None:
-    ran = run("apply", "-f", manifest("topics: {a: {brokers: [broker-c]}}"), "-c", CLUSTER)
-    assert ran.status == 5
+    ran = run("apply", "-f", manifest("topics: {a: {brokers: [broker-c]}}"), "-c", CLUSTER, status=5)
     assert "there is no broker broker-c\nhint: There are broker-a, broker-b." in ran.err
 
 

@@ -64,8 +64,7 @@ def test_the_others_are_changed_and_can_be_changed_back(filled: Pair, run: Rmqad
     changed."""
     here = (filled.a, filled.b)
     before = [state(filled.admin, addr) for addr in here]
-    ran = run(*shlex.split(command), "-c", CLUSTER, "-o", "json")
-    assert ran.status == 1
+    ran = run(*shlex.split(command), "-c", CLUSTER, "-o", "json", status=1)
     rows = {item["target"]: (item["action"], item["done"]) for item in ran.items}
     assert rows[ghost] == ("unreached", False)
     assert [rows[addr][1] for addr in here] == [True, True]
@@ -78,7 +77,6 @@ def test_the_others_are_changed_and_can_be_changed_back(filled: Pair, run: Rmqad
 
 @pytest.mark.parametrize("command", ["deleteUser -u alice", "user rm alice"])
 def test_a_user_is_deleted_from_the_others(filled: Pair, run: Rmqadmin, ghost: str, command: str) -> None:
-    ran = run(*command.split(), "-c", CLUSTER, "--yes")
-    assert ran.status == 1
+    ran = run(*command.split(), "-c", CLUSTER, "--yes", status=1)
     assert "unreached" in ran.out
     assert [filled.admin.account(addr, "alice") for addr in (filled.a, filled.b)] == [None, None]

@@ -89,8 +89,7 @@ def test_what_was_exported_can_be_read_back(rmqadmin: Rmqadmin, server: Server, 
         attributes = {"+message.type": "FIFO"}
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, attributes=attributes))
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group, retry_max_times=3))
-        ran = rmqadmin("exportMetadata", "-c", CLUSTER, "-f", str(tmp_path))
-        assert ran.status == 0
+        ran = rmqadmin("exportMetadata", "-c", CLUSTER, "-f", str(tmp_path), status=0)
         assert ran.err == f"rmqadmin: written to {tmp_path}/metadata.json\n"
         assert "TBW102" not in ran.out
         file = str(tmp_path / "metadata.json")
@@ -109,8 +108,7 @@ def test_mqadmins_way_names_the_file(rmqadmin: Rmqadmin, server: Server, tmp_pat
     assert rmqadmin("exportConfigs", "-c", CLUSTER, *where).out == f"export {tmp_path}/configs.json success"
     assert rmqadmin("exportMetrics", "-c", CLUSTER, *where).out == f"export {tmp_path}/metrics.json success"
     assert rmqadmin("exportMetadata", "-c", CLUSTER, *where).out == f"export {tmp_path}/metadata.json success\n"
-    one = rmqadmin("exportMetadata", "-b", server.broker_addr, "-t", *where)
-    assert one.out == f"export {tmp_path}/topic.json success"
+    rmqadmin("exportMetadata", "-b", server.broker_addr, "-t", *where, out=f"export {tmp_path}/topic.json success")
     assert json.loads((tmp_path / "topic.json").read_text()).keys() == {"dataVersion", "topicConfigTable"}
     scale = json.loads((tmp_path / "configs.json").read_text())["clusterScale"]
     assert scale == {"namesrvSize": 1, "masterBrokerSize": 1, "slaveBrokerSize": 0}
@@ -127,6 +125,4 @@ def test_without_a_folder_nothing_is_written(
 
 def test_a_folder_that_cannot_be_written_is_an_error(rmqadmin: Rmqadmin, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = rmqadmin("exportConfigs", "-c", CLUSTER, "-f", str(tmp_path / "file"))
-    assert (ran.status, ran.out) == (1, "")
-    assert "cannot write" in ran.err
+    rmqadmin("exportConfigs", "-c", CLUSTER, "-f", str(tmp_path / "file"), status=1, out="", err="cannot write")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,12 @@ class Store:
 
 
 @pytest.fixture
-def store(server: Server, admin: AdminClient, fresh: Fresh) -> Iterator[Store]:
+def store(server: Server, admin: AdminClient, fresh: Fresh) -> Store:
     return Store(server, admin, fresh)
 
 
 def export(rmqadmin: Rmqadmin, topic: str, file: Path, *args: str) -> list[ExportedMessage]:
-    ran = rmqadmin("-o", "json", "msg", "export", topic, str(file), "--overwrite", *args)
-    assert ran.status == 0, ran.err
+    ran = rmqadmin("-o", "json", "msg", "export", topic, str(file), "--overwrite", *args, status=0)
     with file.open("rb") as found:
         messages = list(read_untrusted(found, format_of_content(found, None)))
     (row,) = ran.items
@@ -121,8 +120,7 @@ def test_import_undoes_export(
 
 def test_an_import_without_refusals_shows_its_totals_alone(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
     """Above them used to stand the headings of a table of refusals without a row."""
-    ran = rmqadmin("msg", "import", lines_file(tmp_path / "a.jsonl", "one"), "--to", store.topic(), "--yes")
-    assert ran.status == 0
+    ran = rmqadmin("msg", "import", lines_file(tmp_path / "a.jsonl", "one"), "--to", store.topic(), "--yes", status=0)
     assert "REASON" not in ran.out
     assert ran.out.startswith("File: "), ran.out
 
@@ -323,8 +321,7 @@ def test_an_import_goes_on_where_it_stopped_and_sends_nothing_twice(
     again = rmqadmin(*args)
     assert (again.status, f"{0 if is_killed else 8} of 20 are done" in again.err) == (2, True)
     store.send(copy, b"somebody else's")
-    resumed = rmqadmin("-o", "json", *args, "--resume")
-    assert resumed.status == 0, resumed.err
+    resumed = rmqadmin("-o", "json", *args, "--resume", status=0)
     summary = resumed.document["summary"]
     present = (8 if is_killed else 0) + is_stored
     assert (summary["sent"], summary["present"] or 0) == (20 - present, present)
@@ -408,8 +405,7 @@ def test_an_import_into_what_was_made_anew_is_no_repetition(
         addr = server.namesrv_addr
         ports = ("--namesrv-port", addr.rpartition(":")[2], "--port", server.broker_addr.rpartition(":")[2])
         assert run("updateTopic", "-c", "DefaultCluster", "-t", "Daily", "-r", "1", "-w", "1", "-n", addr).status == 0
-        ran = run("msg", "import", name, "--to", "Daily", "--yes", "-n", addr)
-        assert ran.status == 0, ran.err
+        run("msg", "import", name, "--to", "Daily", "--yes", "-n", addr, status=0)
         assert run("msg", "import", name, "--to", "Daily", "--yes", "-n", addr).status == 2
         server.stop()
 

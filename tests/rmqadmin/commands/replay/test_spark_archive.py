@@ -39,8 +39,7 @@ def test_the_status_says_whether_retention_is_near(
     commit_batch(load_manifest(str(directory)), ArchivedBatch(number=0, archived_ms=0, ranges=ranges, files=[]))
     before = sorted(directory.rglob("*"))
     words = ("spark-archive", "-n", server.namesrv_addr, "--topic", QUEUE.topic, "--archive", str(directory), "--check")
-    ran = run("-o", "json", *words)
-    assert ran.status == status, ran.err
+    ran = run("-o", "json", *words, status=status)
     assert ("retention gets near to 1 queue: archive more often" in ran.err) == (hours == 0)
     other, row = ran.items
     assert (other["topic"], other["end_offset"], other["waiting"]) == ("Other", 1, None), "nobody asked for it"

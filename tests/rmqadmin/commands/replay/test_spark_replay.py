@@ -71,8 +71,7 @@ def ends_with(monkeypatch: pytest.MonkeyPatch, end: ReplayResult | BaseException
 
 
 def test_nothing_is_sent_unless_told_to_and_the_plan_is_shown(run: Rmqadmin, replayed: dict[str, Any]) -> None:
-    ran = run("-o", "json", "spark-replay", "-n", "h:1", "--dlq", "billing", "--rate", "2")
-    assert ran.status == 0
+    ran = run("-o", "json", "spark-replay", "-n", "h:1", "--dlq", "billing", "--rate", "2", status=0)
     assert (replayed["execute"], replayed["resume"], replayed["job"]) == (False, False, None)
     assert "rmqadmin spark-replay --execute --job billing-1" in ran.err
     totals = ran.document["summary"]
@@ -92,7 +91,7 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
     """``--no-audit`` and ``--no-skip-redriven`` used to be in the manual but not recognised. Of repeatable options only
     the first used to count, so more was selected than asked for."""
     (tmp_path / "ids").write_text("id-1\n\nid-2\n")
-    ran = run(
+    run(
         "spark-replay", "-n", "h:1", "-ak", "me", "-sk", "hush", "--topic", "T", "--topic", "U", "--dlq", "billing",
         "--queue", "broker-a:1", "--from", "@1000000000000", "--to-time", "@1000000001000", "--limit", "9",
         "--tag", "a || b", "--key", "k", "--key", "l", "--property", "p=1", "--property", "q=2",
@@ -105,9 +104,7 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
         "--park-topic", "parked", "--canary", "8", "--canary-wait", "5",
         "--delay-level", "2", "--at-least-once",
         "--sample", "2", "--master", "spark://h:7077", "--cores", "3", "--driver-memory", "2g", "--java-home", "/java",
-        "--spark-conf", "spark.x=y", "--spark-log", "/log", "--execute",
-    )  # fmt: skip
-    assert ran.status == 0, ran.err
+        "--spark-conf", "spark.x=y", "--spark-log", "/log", "--execute", status=0)  # fmt: skip
     request, runner = replayed["request"], replayed["runner"]
     credentials = request.credentials
     assert credentials.access_key == "me"
@@ -202,8 +199,7 @@ def test_after_a_canary_a_person_is_asked_and_a_script_is_stopped(
     monkeypatch.setattr(entry, "replay", replay)
     if typed is not None:
         monkeypatch.setattr(sys, "stdin", Terminal(f"{typed}\n"))
-    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--canary", "9")
-    assert ran.status == status, ran.err
+    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--canary", "9", status=status)
     assert f"the canary was sent: {report}" in ran.err
     assert ("Type billing to go on" in ran.err) == (typed is not None)
 
@@ -216,12 +212,9 @@ def test_dead_letters_are_opened_when_told_to(run: Rmqadmin, replayed, server: S
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, topic_config(dlq, 3, perm=2))
         until(lambda: dlq in admin.topic_list())
-        ran = run(*command, "--dry-run")
-        assert "is not made readable" in ran.err
+        run(*command, "--dry-run", err="is not made readable")
         assert admin.topic_config(server.broker_addr, dlq).perm == 2
-        ran = run(*command)
-        assert ran.status == 0, ran.err
-        assert f"{dlq} is readable now (perm 6) on {server.broker_addr}" in ran.err
+        run(*command, status=0, err=f"{dlq} is readable now (perm 6) on {server.broker_addr}")
         opened = admin.topic_config(server.broker_addr, dlq)
         assert (opened.perm, opened.read_queue_nums) == (6, 3)
         assert "readable now" not in run(*command).err, "once is enough"
@@ -255,9 +248,7 @@ GOOD = AuditResult(expected=7, found=7)
 )
 def test_how_a_job_ended_is_the_exit_status(run: Rmqadmin, monkeypatch, end, status, said) -> None:
     ends_with(monkeypatch, end)
-    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--yes")
-    assert ran.status == status, ran.err
-    assert said in ran.err
+    run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--yes", status=status, err=said)
 
 
 def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, monkeypatch, tmp_path) -> None:
@@ -349,7 +340,5 @@ def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, mo
     ],
 )
 def test_what_is_no_value_is_a_usage_error(run: Rmqadmin, replayed: dict[str, Any], words, said) -> None:
-    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", *words)
-    assert ran.status == 2
-    assert said in ran.err
+    run("spark-replay", "-n", "h:1", "--dlq", "billing", *words, status=2, err=said)
     assert not replayed

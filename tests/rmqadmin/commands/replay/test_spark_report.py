@@ -71,9 +71,7 @@ def test_topics(rmqadmin: Rmqadmin, server: Server, tmp_path: Path) -> None:
     parquet, picture = tmp_path / "files/topics.parquet", tmp_path / "topics.png"
     ran = rmqadmin(
         "-o", "json", "spark-report", "topics", "--topic", ORDERS, "--topic", TOPIC, "--parquet", str(parquet),
-        "--picture", str(picture),
-    )  # fmt: skip
-    assert ran.status == 0, ran.err
+        "--picture", str(picture), status=0)  # fmt: skip
     first, second = ran.items
     assert (first["topic"], first["messages"], first["queues"], first["queue_skew"]) == (ORDERS, 5, 2, 1.2)
     assert (first["tags"], first["top_tags"]) == (1, "paid 4, (none) 1")
@@ -113,8 +111,7 @@ def test_trace(rmqadmin: Rmqadmin, server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_live", [True, False])
 def test_dead_letters_by_cause(rmqadmin: Rmqadmin, server: Server, is_live: bool) -> None:
     place = () if is_live else ("--store", str(server.store_dir))
-    ran = rmqadmin("-o", "json", "spark-report", "deadletters", "--group", GROUP, *place)
-    assert ran.status == 0, ran.err
+    ran = rmqadmin("-o", "json", "spark-report", "deadletters", "--group", GROUP, *place, status=0)
     by_cause = {row["cause"]: row for row in ran.items}
     assert by_cause.keys() == {"no such account", None}
     known = by_cause["no such account"]
@@ -174,6 +171,5 @@ def test_usage_errors(rmqadmin: Rmqadmin, words: tuple[str, ...], why: str) -> N
 def test_a_picture_needs_matplotlib(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    ran = rmqadmin("spark-report", "topics", "--picture", "topics.png")
-    assert "matplotlib is not installed" in ran.err
+    ran = rmqadmin("spark-report", "topics", "--picture", "topics.png", err="matplotlib is not installed")
     assert "rmqadmin[spark]" in ran.err

@@ -24,8 +24,7 @@ def ours(tmp_path_factory: Any) -> Path:
 
 
 def dump(run: Rmqadmin, root: Path, *args: str) -> list[dict[str, Any]]:
-    ran = run("-o", "jsonl", "store", "dump", str(root), *args)
-    assert ran.status == 0, ran.err
+    ran = run("-o", "jsonl", "store", "dump", str(root), *args, status=0)
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
@@ -151,8 +150,6 @@ def test_tables_entry_by_entry(run: Rmqadmin, killed: Path, tmp_path: Path) -> N
 
 def test_options_that_say_nothing_about_a_part_are_refused(run: Rmqadmin, ours: Path) -> None:
     for args in (["index", "--topic", "TopicA"], ["tables", "--from", "1"], ["log", "--table", "topics.json"]):
-        ran = run("store", "dump", str(ours), *args)
-        assert ran.status == 2
-        assert f"{args[1]} does not apply to {args[0]}" in ran.err
+        ran = run("store", "dump", str(ours), *args, status=2, err=f"{args[1]} does not apply to {args[0]}")
     ran = run("store", "dump", str(ours), "queue", "--topic", "Nope", "--queue", "3")
     assert (ran.status, "there is no consume queue of Nope-3" in ran.err) == (2, True)

@@ -26,8 +26,7 @@ def test_queues_have_the_offsets_that_the_broker_said(
 ) -> None:
     monkeypatch.setattr("rmqserver.store.message_store.time.time_ns", lambda: RECORDED_MS * 1_000_000)
     before = stamps(killed)
-    ran = run("-o", "json", "store", "inspect", str(killed), "--queues")
-    assert ran.status == 0, ran.err
+    ran = run("-o", "json", "store", "inspect", str(killed), "--queues", status=0)
     found = {(item["topic"], item["queue_id"]): (item["min_offset"], item["max_offset"]) for item in ran.items}
     said = {
         (topic, int(queue_id)): (queue["minOffset"], queue["maxOffset"])
@@ -85,8 +84,7 @@ def test_files_say_what_they_hold(run: Rmqadmin, killed: Path) -> None:
 def test_one_damaged_queue_hides_no_other(run: Rmqadmin, tmp_path: Path) -> None:
     root = fill(tmp_path / "store")
     (root / "consumequeue/TopicA/0" / f"{0:020d}").write_bytes(b"short")
-    ran = run("-o", "json", "store", "inspect", str(root), "--queues")
-    assert ran.status == 0, ran.err
+    ran = run("-o", "json", "store", "inspect", str(root), "--queues", status=0)
     found = {(item["topic"], item["queue_id"]): item for item in ran.items}
     assert "is 5 bytes long" in found["TopicA", 0]["problem"]
     assert found["TopicA", 1]["messages"] > 5
@@ -94,8 +92,7 @@ def test_one_damaged_queue_hides_no_other(run: Rmqadmin, tmp_path: Path) -> None
 
 
 def test_a_store_with_queues_in_rocksdb_says_so(run: Rmqadmin, tmp_path: Path) -> None:
-    ran = run("-o", "json", "store", "inspect", str(unpack("rocksdb", tmp_path)))
-    assert ran.status == 0
+    ran = run("-o", "json", "store", "inspect", str(unpack("rocksdb", tmp_path)), status=0)
     assert "is a RocksDB database" in ran.document["summary"]["problem"]
     assert ran.document["summary"]["log_files"] == 3
 
@@ -111,6 +108,4 @@ def test_what_the_log_says_of_damage_is_in_the_answer_alone(run: Rmqadmin, tmp_p
 
 
 def test_one_table_at_a_time(run: Rmqadmin, ours: Path) -> None:
-    ran = run("store", "inspect", str(ours), "--queues", "--files")
-    assert ran.status == 2
-    assert "three tables" in ran.err
+    run("store", "inspect", str(ours), "--queues", "--files", status=2, err="three tables")

@@ -21,8 +21,7 @@ def torn(tmp_path_factory: Any) -> Path:
 
 def test_a_torn_record_and_what_hangs_on_it(run: Rmqadmin, torn: Path) -> None:
     before = stamps(torn)
-    ran = run("-o", "json", "store", "start-plan", str(torn))
-    assert ran.status == 0, ran.err
+    ran = run("-o", "json", "store", "start-plan", str(torn), status=0)
     assert stamps(torn) == before
     summary = ran.document["summary"]
     assert (summary["was_clean"], summary["log_end_offset"], summary["lost_messages"]) == (False, 1540707, 1)
@@ -38,8 +37,7 @@ def test_what_is_told_is_what_a_start_does(run: Rmqadmin, tmp_path: Path) -> Non
     (root / "config/consumerOffset.json").write_text('{"offsetTable":{"TopicA@GroupA":{0:1000}}}')
     queue = root / "consumequeue/TopicA/0"
     unit_count = sum(map(units_in, queue.iterdir()))
-    ran = run("-o", "json", "store", "start-plan", str(root))
-    assert ran.status == 0, ran.err
+    ran = run("-o", "json", "store", "start-plan", str(root), status=0)
     items = ran.items
     real = shutil.copytree(root, tmp_path / "real")
     store = MessageStore(real, OPTIONS, clock_ms=Clock(), background=False)
@@ -82,9 +80,7 @@ def test_records_that_could_be_read_are_counted_when_they_are_cut_off(run: Rmqad
 
 def test_a_refusal_is_told_and_ends_with_1(run: Rmqadmin, tmp_path: Path) -> None:
     root = unpack("rocksdb", tmp_path)
-    ran = run("store", "start-plan", str(root))
-    assert ran.status == 1
-    assert "a broker would refuse to start" in ran.err
+    ran = run("store", "start-plan", str(root), status=1, err="a broker would refuse to start")
     assert "is a RocksDB database" in ran.err
 
 

@@ -38,9 +38,7 @@ def test_a_store_without_damage_ends_with_0(run: Rmqadmin, killed: Path) -> None
 
 
 def test_a_damaged_one_ends_with_7_and_says_where_and_what_is_lost(run: Rmqadmin, torn: Path) -> None:
-    ran = run("-o", "json", "store", "verify", str(torn))
-    assert ran.status == 7
-    assert "is damaged: 1 error, 0 warnings" in ran.err
+    ran = run("-o", "json", "store", "verify", str(torn), status=7, err="is damaged: 1 error, 0 warnings")
     (item,) = ran.items
     assert item["kind"] == "log-tail"
     assert (item["path"], item["at_byte"], item["log_offset"]) == ("commitlog/00000000000001048576", 492131, 1540707)
@@ -87,8 +85,7 @@ def test_a_relative_path_and_a_home_directory(
     monkeypatch.chdir(killed.parent)
     monkeypatch.setenv("HOME", str(killed.parent))
     for path in ("store", "store/", "~/store"):
-        ran = run("-o", "json", "store", "verify", path)
-        assert ran.status == 0
+        ran = run("-o", "json", "store", "verify", path, status=0)
         assert ran.document["summary"]["store"] == str(killed)
 
 
@@ -97,9 +94,7 @@ def test_what_is_no_store_is_an_error(
     run: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = run("store", "verify", path)
-    assert ran.status == 2
-    assert words in ran.err
+    ran = run("store", "verify", path, status=2, err=words)
     assert "hint: " in ran.err
 
 
@@ -107,9 +102,7 @@ def test_what_is_no_store_is_an_error(
 def test_a_file_that_may_not_be_read_is_an_error(run: Rmqadmin, tmp_path: Path) -> None:
     root = unpack("killed", tmp_path)
     (root / "commitlog" / f"{0:020d}").chmod(0)
-    ran = run("store", "verify", str(root))
-    assert ran.status == 1
-    assert "Permission denied" in ran.err
+    run("store", "verify", str(root), status=1, err="Permission denied")
 
 
 def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(

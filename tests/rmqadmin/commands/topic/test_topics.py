@@ -73,9 +73,7 @@ def test_several_topics_are_shown_where_a_list_is_given(rmqadmin: Rmqadmin, topi
     ],
 )
 def test_a_list_where_one_name_is_taken_is_refused(rmqadmin: Rmqadmin, words: str, hint: str) -> None:
-    ran = rmqadmin(*words.split())
-    assert ran.status == 2
-    assert "'a,b' is a list" in ran.err
+    ran = rmqadmin(*words.split(), status=2, err="'a,b' is a list")
     assert hint in ran.err
 
 
@@ -204,9 +202,7 @@ def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(rmqadmin: 
 def test_a_failure_ends_with_its_status_and_an_empty_standard_output(
     rmqadmin: Rmqadmin, args: list[str], status: int, said: str
 ) -> None:
-    ran = rmqadmin(*args)
-    assert (ran.status, ran.out) == (status, "")
-    assert said in ran.err
+    ran = rmqadmin(*args, status=status, out="", err=said)
     assert ran.err.startswith(f"{diagnostics.PROGRAM}: error: ")
 
 
@@ -217,8 +213,7 @@ def test_with_two_brokers_one_of_which_is_away_the_other_is_changed_and_the_stat
 
     monkeypatch.setattr(targets, "masters", lambda *_: [server.broker_addr, "127.0.0.1:1"])
     monkeypatch.setattr("rmqadmin.core.topics.topic_changes.read_topic", lambda *_: None)
-    ran = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", fresh("HalfTopic"))
-    assert ran.status == 1
+    ran = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", fresh("HalfTopic"), status=1)
     assert [row["done"] for row in ran.items] == [True, False]
     assert "cannot connect to 127.0.0.1:1" in ran.items[1]["error"]
     assert "1 of 2 failed" in ran.err
@@ -241,8 +236,7 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
     topic = fresh("PermTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", "RWX").status == 0
     for written, bits, shown in (("wr", 6, "RW (6)"), ("R", 4, "R (4)"), ("2", 2, "W (2)"), ("rwx", 7, "RWX (7)")):
-        changed = rmqadmin("updateTopicPerm", "-c", CLUSTER, "-t", topic, "-p", written)
-        assert changed.status == 0, changed.err
+        changed = rmqadmin("updateTopicPerm", "-c", CLUSTER, "-t", topic, "-p", written, status=0)
         assert f"-> {shown}" in changed.out
         assert shown in rmqadmin("topicRoute", "-t", topic).out
         assert rmqadmin("-o", "json", "topicRoute", "-t", topic).items[0]["perm"] == bits

@@ -158,11 +158,7 @@ class CutSet:
         until(lambda: self.in_sync == set(self.found.brokers))
 
     def messages(self, number: int) -> list[StoredMessage]:
-        found: list[StoredMessage] = []
-        addr = self.near_addr(number)
-        while messages := self.found.admin.pull_message(addr, self.queue, len(found)).messages:
-            found += messages
-        return found
+        return servers.all_of(self.found.admin, self.near_addr(number), self.queue)
 
     def log(self, number: int) -> bytes:
         """The log up to its end; the files are longer."""

@@ -5,14 +5,12 @@ import os
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage, SendStatus
 from rmqclient.producer import Producer
@@ -22,7 +20,7 @@ from rmqclient.transaction_producer import LocalTransactionState, TransactionPro
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet, set_under
 from tests.support.servers import topic_config, until
 
 pytestmark = pytest.mark.slow
@@ -42,18 +40,13 @@ SETTINGS = PATIENT | {
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[BrokerSet]:
-    with ExitStack() as stack:
-        controller = stack.enter_context(servers.controller(tmp_path / "controller"))
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-        made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-        stack.callback(lambda: [server.stop() for server in made.brokers.values()])
-        for number in NUMBERS:
-            made.start(number, **SETTINGS)
-            until(lambda: len(made.in_sync_addrs()) == number)  # noqa: B023
-        until(made.controller_is_settled)
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        set_under(tmp_path, controller.controller_addr) as made,
+    ):
+        made.join(*NUMBERS, **SETTINGS)
         for topic in TOPICS:
-            admin.create_topic(made.brokers[1].broker_addr, topic_config(topic, QUEUES))
+            made.admin.create_topic(made.brokers[1].broker_addr, topic_config(topic, QUEUES))
         yield made
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
 from rmqproto.errors import RefusedError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet, set_under
 from tests.support.scripted_controller import ScriptedController
 from tests.support.servers import until
 
@@ -26,10 +25,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def _set(directory: Path, stack: ExitStack, controller_addr: str) -> BrokerSet:
-    namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
-    admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-    made = BrokerSet(directory, controller_addr, namesrv, admin)
-    stack.callback(lambda: [server.stop() for server in made.brokers.values()])
+    made = stack.enter_context(set_under(directory, controller_addr))
     made.start(1, **PATIENT)
     until(lambda: made.takes(1))
     second = made.start(2, **PATIENT)

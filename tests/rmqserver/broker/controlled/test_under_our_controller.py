@@ -3,24 +3,22 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqclient.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet, set_of_three
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet, set_of_three, set_under
 from tests.support.forwarder import Forwarder
 from tests.support.frozen import Frozen
-from tests.support.servers import until
+from tests.support.servers import all_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -58,9 +56,7 @@ def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(thre
     trio.run(run)
     assert len(told) == 16 * 40
     elected = three.brokers[three.master(but=master)].broker_addr
-    stored: list[bytes] = []
-    while found := three.admin.pull_message(elected, queue, len(stored)).messages:
-        stored += [message.body for message in found]
+    stored = [message.body for message in all_of(three.admin, elected, queue)]
     assert {body: stored.index(body) for body in told} == told
     assert len(stored) == len(told), "each once"
 
@@ -113,33 +109,26 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
     settings = {"allAckInSyncStateSet": all_must_have_it, "controllerHeartBeatTimeoutMills": "3000"}
     with (
         servers.controller(tmp_path / "controller", "--set", "scanNotActiveBrokerInterval=500") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr) as admin,
+        set_under(tmp_path, controller.controller_addr) as two,
     ):
-        two = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        two.start(1, **settings)
+        until(lambda: two.takes(1))
+        two.join(2, **settings)
+        kept = [b"%d-" % number * 50 for number in range(30)]
+        assert {two.send(1, body) for body in kept} == {SendStatus.SEND_OK}
+        until(lambda: has(two, 2, kept))
+        until(lambda: two.controller_is_settled())
+        frozen = Frozen(two.brokers[1].pid, two.brokers[1].broker_addr)
         try:
-            two.start(1, **settings)
-            until(lambda: two.takes(1))
-            two.start(2, **settings)
-            two.until_all_in_sync()
-            kept = [b"%d-" % number * 50 for number in range(30)]
-            assert {two.send(1, body) for body in kept} == {SendStatus.SEND_OK}
-            until(lambda: has(two, 2, kept))
-            until(lambda: two.controller_is_settled())
-            frozen = Frozen(two.brokers[1].pid, two.brokers[1].broker_addr)
-            try:
-                until(lambda: two.takes(2))
-                frozen.send()
-            finally:
-                frozen.wake()
-            assert ResponseCode.SUCCESS not in frozen.answered()
-            assert two.send(2, b"after") is SendStatus.SEND_OK
-            two.until_all_in_sync()
-            for number in (1, 2):
-                until(lambda: has(two, number, [*kept, b"after"]))  # noqa: B023
+            until(lambda: two.takes(2))
+            frozen.send()
         finally:
-            for server in two.brokers.values():
-                server.stop()
+            frozen.wake()
+        assert ResponseCode.SUCCESS not in frozen.answered()
+        assert two.send(2, b"after") is SendStatus.SEND_OK
+        two.until_all_in_sync()
+        for number in (1, 2):
+            until(lambda: has(two, number, [*kept, b"after"]))  # noqa: B023
 
 
 def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
@@ -147,35 +136,21 @@ def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
     lost its place."""
     with (
         servers.controller(tmp_path / "controller") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr) as admin,
+        set_under(tmp_path, controller.controller_addr) as two,
     ):
-        two = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-
-        def epoch() -> int | None:
-            sets = admin.replica_sets(controller.controller_addr, [BROKER_NAME]).replicas_info_table
-            return sets[BROKER_NAME].master_epoch
-
+        two.join(1, 2)
+        before = two.known.master_epoch
+        os.kill(controller.pid, signal.SIGSTOP)
         try:
-            for number in (1, 2):
-                two.start(number)
-                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
-            until(two.controller_is_settled)
-            before = epoch()
-            os.kill(controller.pid, signal.SIGSTOP)
-            try:
-                for server in two.brokers.values():
-                    until(lambda: "event=controller-problem" in server.log_tail())  # noqa: B023
-            finally:
-                os.kill(controller.pid, signal.SIGCONT)
-            until(lambda: "event=controller-stood-still" in controller.log_tail())
-            until(two.controller_is_settled)
-            two.until_all_in_sync()
-            assert epoch() == before
-            assert two.send(1, b"after") is SendStatus.SEND_OK
-        finally:
             for server in two.brokers.values():
-                server.stop()
+                until(lambda: "event=controller-problem" in server.log_tail())  # noqa: B023
+        finally:
+            os.kill(controller.pid, signal.SIGCONT)
+        until(lambda: "event=controller-stood-still" in controller.log_tail())
+        until(two.controller_is_settled)
+        two.until_all_in_sync()
+        assert two.known.master_epoch == before
+        assert two.send(1, b"after") is SendStatus.SEND_OK
 
 
 def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp_path: Path) -> None:
@@ -184,71 +159,48 @@ def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp
     settings = {"allAckInSyncStateSet": "false"}
     with (
         servers.controller(tmp_path / "controller") as controller,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr) as admin,
         Forwarder() as proxy,
+        set_under(tmp_path, proxy.address) as two,
     ):
         proxy.to = controller.controller_addr
-        two = BrokerSet(tmp_path, proxy.address, namesrv, admin)
-
-        def epoch() -> int | None:
-            sets = admin.replica_sets(controller.controller_addr, [BROKER_NAME]).replicas_info_table
-            return sets[BROKER_NAME].master_epoch
-
-        try:
-            for number in (1, 2):
-                two.start(number, **settings)
-                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
-            until(two.controller_is_settled)
-            before, connections = epoch(), proxy.connection_count
-            proxy.drop()
-            until(lambda: controller.log_tail().count("event=broker-connection-ended") >= 2)
-            until(lambda: proxy.connection_count >= connections + 2)
-            assert {two.send(1, b"%d" % number) for number in range(20)} == {SendStatus.SEND_OK}
-            assert epoch() == before
-            two.brokers[1].stop(signal.SIGKILL)
-            until(lambda: two.takes(2))
-            assert "event=broker-inactive broker=broker-a id=1 master=True reason='its connection ended" in (
-                controller.log_tail()
-            )
-        finally:
-            for server in two.brokers.values():
-                server.stop()
+        two.join(1, 2, **settings)
+        before, connections = two.known.master_epoch, proxy.connection_count
+        proxy.drop()
+        until(lambda: controller.log_tail().count("event=broker-connection-ended") >= 2)
+        until(lambda: proxy.connection_count >= connections + 2)
+        assert {two.send(1, b"%d" % number) for number in range(20)} == {SendStatus.SEND_OK}
+        assert two.known.master_epoch == before
+        two.brokers[1].stop(signal.SIGKILL)
+        until(lambda: two.takes(2))
+        assert "event=broker-inactive broker=broker-a id=1 master=True reason='its connection ended" in (
+            controller.log_tail()
+        )
 
 
 def test_a_set_whose_controller_lost_its_directory_begins_anew_under_another(tmp_path: Path) -> None:
     """As docs/controller.md says. The new controller knows nothing of the epochs in the logs."""
     with (
-        ExitStack() as stack,
-        servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+        servers.controller(tmp_path / "first") as first,
+        servers.controller(tmp_path / "second") as second,
+        set_under(tmp_path, first.controller_addr) as two,
     ):
-        first = stack.enter_context(servers.controller(tmp_path / "first"))
-        two = BrokerSet(tmp_path, first.controller_addr, namesrv, admin)
         kept = [b"%d-" % number * 50 for number in range(30)]
-        try:
-            for number in (1, 2):
-                two.start(number, **PATIENT)
-                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
-            until(two.controller_is_settled)
-            two.brokers[1].stop()
-            until(lambda: two.takes(2))
-            two.start(1, **PATIENT)
-            two.until_all_in_sync()
-            assert {two.send(2, body) for body in kept} == {SendStatus.SEND_OK}
-            two.brokers[1].stop()
-            two.brokers[2].stop()
-            first.stop()
-            for server in two.brokers.values():
-                (server.store_dir / "brokerIdentity").unlink()
-            two.controller_addr = stack.enter_context(servers.controller(tmp_path / "second")).controller_addr
-            two.start(2, **PATIENT)
-            until(lambda: two.takes(2))
-            two.start(1, **PATIENT)
-            two.until_all_in_sync()
-            for number in (1, 2):
-                until(lambda: has(two, number, kept))  # noqa: B023
-            assert two.send(2, b"after") is SendStatus.SEND_OK
-        finally:
-            for server in two.brokers.values():
-                server.stop()
+        two.join(1, 2, **PATIENT)
+        two.brokers[1].stop()
+        until(lambda: two.takes(2))
+        two.start(1, **PATIENT)
+        two.until_all_in_sync()
+        assert {two.send(2, body) for body in kept} == {SendStatus.SEND_OK}
+        two.brokers[1].stop()
+        two.brokers[2].stop()
+        first.stop()
+        for server in two.brokers.values():
+            (server.store_dir / "brokerIdentity").unlink()
+        two.controller_addr = second.controller_addr
+        two.start(2, **PATIENT)
+        until(lambda: two.takes(2))
+        two.start(1, **PATIENT)
+        two.until_all_in_sync()
+        for number in (1, 2):
+            until(lambda: has(two, number, kept))  # noqa: B023
+        assert two.send(2, b"after") is SendStatus.SEND_OK

@@ -47,21 +47,19 @@ def read(theirs: socket.socket) -> list[int]:
 
 @pytest.mark.trio
 async def test_it_goes_on_to_report_when_its_clock_is_set_back(
-    ends: Ends, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    nursery: trio.Nursery, ends: Ends, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It used to be silent until the clock had caught up, and a master hangs up on a silent slave."""
     slave = HaSlave(BrokerConfig(), cast(Any, None))
     copy, (ours, theirs) = SimpleNamespace(end_offset=0), ends
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(slave._report_regularly, stream_of(ours), cast(Any, copy))
-        await trio.testing.wait_all_tasks_blocked()
-        an_hour_ago_s = time.time() - 3600
-        monkeypatch.setattr(time, "time", lambda: an_hour_ago_s)
-        monkeypatch.setattr(time, "time_ns", lambda: int(an_hour_ago_s * 1e9))
-        assert read(theirs) == [0]
-        await trio.sleep(20)  # haHousekeepingInterval, the time that a master waits
-        assert read(theirs)
-        nursery.cancel_scope.cancel()
+    nursery.start_soon(slave._report_regularly, stream_of(ours), cast(Any, copy))
+    await trio.testing.wait_all_tasks_blocked()
+    an_hour_ago_s = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: an_hour_ago_s)
+    monkeypatch.setattr(time, "time_ns", lambda: int(an_hour_ago_s * 1e9))
+    assert read(theirs) == [0]
+    await trio.sleep(20)  # haHousekeepingInterval, the time that a master waits
+    assert read(theirs)
 
 
 @pytest.mark.trio

@@ -18,8 +18,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RefusedError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
-from tests.support.servers import Server, until
+from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet, set_under
+from tests.support.servers import Server, all_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -68,10 +68,7 @@ class Pair:
         until(lambda: [one.diff for one in self.admin.ha_status(master.broker_addr).ha_connection_info] == [0])
 
     def bodies(self, server: Server) -> list[bytes]:
-        found: list[bytes] = []
-        while messages := self.admin.pull_message(server.broker_addr, QUEUE, len(found)).messages:
-            found += [message.body for message in messages]
-        return found
+        return [message.body for message in all_of(self.admin, server.broker_addr, QUEUE)]
 
 
 @pytest.fixture
@@ -116,20 +113,16 @@ StartSet = Callable[..., BrokerSet]
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[StartSet]:
     """Starts two brokers with these settings, both in sync, under a controller that elects. The first is the master."""
-    with ExitStack() as stack:
-        scans = ("--set", "scanNotActiveBrokerInterval=300", "--set", "scanInactiveMasterInterval=300")
-        controller = stack.enter_context(servers.controller(tmp_path / "controller", *scans))
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-        made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-        stack.callback(lambda: [server.stop() for server in made.brokers.values()])
+    scans = ("--set", "scanNotActiveBrokerInterval=300", "--set", "scanInactiveMasterInterval=300")
+    with (
+        servers.controller(tmp_path / "controller", *scans) as controller,
+        set_under(tmp_path, controller.controller_addr) as made,
+    ):
 
         def start(**settings: str) -> BrokerSet:
             made.start(1, **settings)
-            until(lambda: made.takes(1))
-            made.start(2, **settings)
-            until(lambda: len(made.in_sync_addrs()) == 2)
-            until(made.controller_is_settled)
+            until(lambda: made.takes(1))  # so the other one gets its topic
+            made.join(2, **settings)
             return made
 
         yield start
@@ -137,11 +130,8 @@ def two(tmp_path: Path) -> Iterator[StartSet]:
 
 def kept(found: BrokerSet, number: int) -> list[bytes]:
     """The bodies in order, uncompressed."""
-    queue, addr = MessageQueue("Kept", BROKER_NAME, 0), found.brokers[number].broker_addr
-    bodies: list[bytes] = []
-    while messages := found.admin.pull_message(addr, queue, len(bodies)).messages:
-        bodies += [message.plain_body() for message in messages]
-    return [body for body in bodies if body != PROBE]
+    stored = all_of(found.admin, found.brokers[number].broker_addr, MessageQueue("Kept", BROKER_NAME, 0))
+    return [body for message in stored if (body := message.plain_body()) != PROBE]
 
 
 def test_what_the_elected_one_lacks_is_lost_where_the_master_alone_is_asked(two: StartSet) -> None:

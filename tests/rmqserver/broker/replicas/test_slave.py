@@ -25,7 +25,7 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.messaging import pull_header, send
 from tests.support import servers
-from tests.support.servers import Server, topic_config, until
+from tests.support.servers import Server, all_of, topic_config, until
 from tests.support.wire import Wire
 
 COMMON = ("--set", "mappedFileSizeCommitLog=65536")
@@ -66,10 +66,7 @@ class Pair:
 
     def bodies(self, server: Server, topic: str, queue_id: int = 0) -> list[bytes]:
         queue = MessageQueue(topic, "broker-a", queue_id)
-        found: list[bytes] = []
-        while messages := self.admin.pull_message(server.broker_addr, queue, len(found)).messages:
-            found += [message.body for message in messages]
-        return found
+        return [message.body for message in all_of(self.admin, server.broker_addr, queue)]
 
 
 def waiting_timers(wire: Wire) -> int:

@@ -52,26 +52,24 @@ def first_stamp(peer: Peer) -> int:
 
 @pytest.mark.trio
 async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
-    parts: BrokerAssembly, autojump_clock: object
+    nursery: trio.Nursery, parts: BrokerAssembly, autojump_clock: object
 ) -> None:
     watch = watch_of(parts)
     peer = Peer(watch)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run)
-        stamp = first_stamp(peer)
-        peer.ask(stamp)
-        await trio.sleep(10)
-        assert peer.stamps == []
-        for name in ("One", "Two"):
-            parts.topics.put(TopicConfig(topic_name=name))
-        await trio.sleep(GATHER_S * 1.5)
-        assert (peer.stamps, peer.same) == ([stamp + 1], False)
-        peer.ask(stamp + 1)
-        peer.ask(stamp + 1)
-        assert peer.stamps == [stamp + 1, None], "the former request has ended"
-        watch.end()
-        assert peer.stamps == [stamp + 1, None, None]
-        nursery.cancel_scope.cancel()
+    nursery.start_soon(watch.run)
+    stamp = first_stamp(peer)
+    peer.ask(stamp)
+    await trio.sleep(10)
+    assert peer.stamps == []
+    for name in ("One", "Two"):
+        parts.topics.put(TopicConfig(topic_name=name))
+    await trio.sleep(GATHER_S * 1.5)
+    assert (peer.stamps, peer.same) == ([stamp + 1], False)
+    peer.ask(stamp + 1)
+    peer.ask(stamp + 1)
+    assert peer.stamps == [stamp + 1, None], "the former request has ended"
+    watch.end()
+    assert peer.stamps == [stamp + 1, None, None]
 
 
 @pytest.mark.trio
@@ -168,7 +166,7 @@ class AheadMaster(Master):
 
 @pytest.mark.trio
 async def test_what_a_slave_has_not_taken_yet_it_does_not_tell_as_copied(
-    parts: BrokerAssembly, autojump_clock: object
+    nursery: trio.Nursery, parts: BrokerAssembly, autojump_clock: object
 ) -> None:
     """Its log has not come so far. In its master's place, groups would begin again where they were before."""
     log, master = type("Log", (), {"link_number": 1})(), AheadMaster()
@@ -178,14 +176,12 @@ async def test_what_a_slave_has_not_taken_yet_it_does_not_tell_as_copied(
         parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets, lambda: 1
     )
     slave = Slave(parts.config, parts.store, parts.timer_store, parts.files, metadata, lambda: link, there)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(slave._copy_from, link)
-        await trio.sleep(3)
-        assert set(master.told) == {0}
-        assert 3 <= len(master.told) <= 8, "it asks, but not all the time"
-        assert len(master.copied_s) == 1, "tables that are the same are not copied again"
-        put(parts.store)
-        parts.store.commit()
-        await trio.sleep(3)
-        assert master.told[-1] == 8
-        nursery.cancel_scope.cancel()
+    nursery.start_soon(slave._copy_from, link)
+    await trio.sleep(3)
+    assert set(master.told) == {0}
+    assert 3 <= len(master.told) <= 8, "it asks, but not all the time"
+    assert len(master.copied_s) == 1, "tables that are the same are not copied again"
+    put(parts.store)
+    parts.store.commit()
+    await trio.sleep(3)
+    assert master.told[-1] == 8

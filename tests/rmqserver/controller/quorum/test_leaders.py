@@ -126,7 +126,7 @@ NAMED = (ControllerName("n1", "127.0.0.1:n1"), ControllerName("n2", "127.0.0.1:n
 
 
 @pytest.mark.trio
-async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock: object) -> None:
+async def test_another_one_leads_as_soon_as_the_leader_has_ended(nursery: trio.Nursery, autojump_clock: object) -> None:
     """The others do not wait for their next look, and all know at once who leads."""
     etcd, scope, leads = EtcdInMemory(), trio.CancelScope(), trio.Event()
 
@@ -137,36 +137,32 @@ async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock:
                 leads.set()
                 await trio.sleep_forever()
 
-    async with trio.open_nursery() as nursery:
-        first, *others = [QuorumStore(Line(etcd, nursery), "g", LONG_TTL_S, clock_ms=trio_ms) for _ in range(3)]
-        nursery.start_soon(lead_first, first)
-        await leads.wait()
-        async with running(others[0], "n1"), running(others[1], "n2"):
-            while None in [each.leader for each in others]:
-                await trio.sleep(0.1)
-            ended_s = trio.current_time()
-            scope.cancel()
-            while [each.is_leading or each.leader in NAMED for each in others] != [True, True]:
-                await trio.sleep(0.1)
-            assert trio.current_time() - ended_s < others[0]._look_s / 10
-        nursery.cancel_scope.cancel()
+    first, *others = [QuorumStore(Line(etcd, nursery), "g", LONG_TTL_S, clock_ms=trio_ms) for _ in range(3)]
+    nursery.start_soon(lead_first, first)
+    await leads.wait()
+    async with running(others[0], "n1"), running(others[1], "n2"):
+        while None in [each.leader for each in others]:
+            await trio.sleep(0.1)
+        ended_s = trio.current_time()
+        scope.cancel()
+        while [each.is_leading or each.leader in NAMED for each in others] != [True, True]:
+            await trio.sleep(0.1)
+        assert trio.current_time() - ended_s < others[0]._look_s / 10
 
 
 @pytest.mark.trio
-async def test_who_has_slept_does_not_lead(autojump_clock: object) -> None:
+async def test_who_has_slept_does_not_lead(nursery: trio.Nursery, autojump_clock: object) -> None:
     """The clock of its timers, which is trio's, stood still meanwhile. Etcd's clock did not, so another controller may
     lead."""
     slept_ms = 0
-    async with trio.open_nursery() as nursery:
-        line = Line(EtcdInMemory(), nursery)
-        async with running(QuorumStore(line, "g", TTL_S, clock_ms=lambda: trio_ms() + slept_ms)) as found:
-            await found.leads.wait()
-            assert found.store.is_leading
-            slept_ms = TTL_S * 1000
-            assert not found.store.is_leading
-            with pytest.raises(LeadershipLost):
-                await found.keep(BrokerIdApplied("c", NAME, "h:1", 1, "h:1;0"))
-        nursery.cancel_scope.cancel()
+    line = Line(EtcdInMemory(), nursery)
+    async with running(QuorumStore(line, "g", TTL_S, clock_ms=lambda: trio_ms() + slept_ms)) as found:
+        await found.leads.wait()
+        assert found.store.is_leading
+        slept_ms = TTL_S * 1000
+        assert not found.store.is_leading
+        with pytest.raises(LeadershipLost):
+            await found.keep(BrokerIdApplied("c", NAME, "h:1", 1, "h:1;0"))
 
 
 class WithoutConditions(Line):

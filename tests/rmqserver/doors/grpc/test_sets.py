@@ -13,7 +13,7 @@ from rmqserver.doors.grpc.codes import Code
 from tests.rmqserver.doors.grpc.calls import ack, consumer_settings, receive, send, tell_settings
 from tests.support.broker_set import BROKER_NAME, BrokerSet, set_of_three
 from tests.support.grpc_client import GrpcClient, GrpcError
-from tests.support.servers import until
+from tests.support.servers import all_of, until
 from tests.support.two_in_sync import is_master, two_in_sync
 
 pytestmark = pytest.mark.slow
@@ -142,13 +142,8 @@ def test_a_killed_master_costs_nothing_that_was_acknowledged(tmp_path: Path) -> 
 
 
 def stored(two: BrokerSet, number: int) -> set[bytes]:
-    found: set[bytes] = set()
-    for queue_id in range(4):
-        queue, offset = MessageQueue(TOPIC, BROKER_NAME, queue_id), 0
-        while messages := two.admin.pull_message(two.brokers[number].broker_addr, queue, offset).messages:
-            found.update(message.body for message in messages)
-            offset += len(messages)
-    return found
+    addr, queues = two.brokers[number].broker_addr, [MessageQueue(TOPIC, BROKER_NAME, each) for each in range(4)]
+    return {message.body for queue in queues for message in all_of(two.admin, addr, queue)}
 
 
 def receive_all(going: Going, count: int) -> set[bytes]:

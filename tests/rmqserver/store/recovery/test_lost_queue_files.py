@@ -7,18 +7,22 @@ from random import Random
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues import consume_queues
 from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
-from tests.rmqserver.store.conftest import TINY, cleaned, put
+from tests.rmqserver.store.conftest import TINY, bodies, cleaned, put
 from tests.support.clock import Clock
 
 ROOT = "/store"
 COUNT = 35
 """Messages of each queue: three full files and half a file."""
 QUEUES = (("T", 0), ("T", 1), ("U", 0))
+
+
+@pytest.fixture
+def disk() -> RecordingDisk:
+    return RecordingDisk()
 
 
 def opened(disk: RecordingDisk, *, read_only: bool = False) -> MessageStore:
@@ -48,16 +52,6 @@ def killed(disk: RecordingDisk) -> None:
     store.abandon()
 
 
-def bodies(store: MessageStore, topic: str, queue_id: int) -> list[bytes]:
-    found: list[bytes] = []
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
-        found += [decode_record_untrusted(record).body for record in result.records()]
-        offset = result.next_offset
-    return found
-
-
 def assert_whole(store: MessageStore, count: int) -> None:
     for topic, queue_id in QUEUES:
         assert (store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)) == (0, count)
@@ -79,10 +73,9 @@ LOST = [(0, 1, 2, 3), (1, 2, 3), (3,), (0,), (0, 1), (0, 3)]
 @pytest.mark.parametrize("numbers", LOST[:3], ids=str)
 @pytest.mark.parametrize("lost", [QUEUES[:1], QUEUES[:2]], ids=["one", "two"])
 def test_a_killed_store_fills_a_gap_in_a_queue_from_the_log(
-    lost: tuple[tuple[str, int], ...], numbers: tuple[int, ...], caplog: pytest.LogCaptureFixture
+    disk: RecordingDisk, lost: tuple[tuple[str, int], ...], numbers: tuple[int, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Blanks were written into the gap, and consumers passed over messages that were in the log."""
-    disk = RecordingDisk()
     killed(disk)
     for topic, queue_id in lost:
         remove_files(disk, topic, queue_id, numbers)
@@ -96,9 +89,8 @@ def test_a_killed_store_fills_a_gap_in_a_queue_from_the_log(
     assert_whole(opened(disk), COUNT + 1)
 
 
-def test_a_start_that_fills_a_gap_may_be_killed_at_any_moment() -> None:
+def test_a_start_that_fills_a_gap_may_be_killed_at_any_moment(disk: RecordingDisk) -> None:
     """The marks said that the queues were whole until the new units were written."""
-    disk = RecordingDisk()
     killed(disk)
     remove_files(disk, "T", 1, LOST[0])
     moments: list[RecordingDisk] = []
@@ -115,8 +107,9 @@ def test_a_start_that_fills_a_gap_may_be_killed_at_any_moment() -> None:
         again.abandon()
 
 
-def test_a_gap_that_the_log_cannot_fill_is_told_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    disk = RecordingDisk()
+def test_a_gap_that_the_log_cannot_fill_is_told_and_passed_over(
+    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     killed(disk)
     remove_files(disk, "T", 1, (1, 2, 3))
     path = f"{ROOT}/commitlog/{0:020d}"
@@ -133,16 +126,16 @@ def test_a_gap_that_the_log_cannot_fill_is_told_and_passed_over(caplog: pytest.L
     assert len(found) >= COUNT + 1 - lost
 
 
-def test_a_store_without_gaps_is_replayed_once(caplog: pytest.LogCaptureFixture) -> None:
-    disk = RecordingDisk()
+def test_a_store_without_gaps_is_replayed_once(disk: RecordingDisk, caplog: pytest.LogCaptureFixture) -> None:
     killed(disk)
     assert_whole(opened(disk), COUNT + 1)
     assert "event=log-replayed-again" not in caplog.text
 
 
-def test_a_topic_that_was_deleted_and_made_again_has_no_gap(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_was_deleted_and_made_again_has_no_gap(
+    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its older messages are replayed, too, and look as if their queue had lost its files."""
-    disk = RecordingDisk()
     killed(disk)
     store = opened(disk)
     store.delete_topic("T")
@@ -194,10 +187,9 @@ ENDED = pytest.mark.parametrize("ended", [closed, killed_later, killed_at_once, 
     ids=str,
 )
 def test_queues_that_have_lost_files_are_made_again(
-    ended: Callable[[RecordingDisk], None], lost: tuple[int, ...], numbers: tuple[int, ...]
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], lost: tuple[int, ...], numbers: tuple[int, ...]
 ) -> None:
     """They were taken for shorter ones without a word: messages were hidden, and new ones got their queue offsets."""
-    disk = RecordingDisk()
     ended(disk)
     for index in lost:
         remove_files(disk, *QUEUES[index], numbers)
@@ -212,9 +204,8 @@ def test_queues_that_have_lost_files_are_made_again(
 
 @ENDED
 def test_the_directory_of_a_topic_may_be_gone(
-    ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = RecordingDisk()
     ended(disk)
     disk.remove_tree(f"{ROOT}/consumequeue/T")
     assert_whole(opened(disk), COUNT)
@@ -224,11 +215,10 @@ def test_the_directory_of_a_topic_may_be_gone(
 
 @ENDED
 def test_a_queue_that_no_start_looks_for_is_refused_and_made_again_by_the_next(
-    ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start looks for the files of so many queues and no more."""
     monkeypatch.setattr(consume_queues, "LOOKED_FOR_MAX", 0)
-    disk = RecordingDisk()
     ended(disk)
     remove_files(disk, "T", 1, (3,))
     store = opened(disk)
@@ -245,10 +235,9 @@ def test_a_queue_that_no_start_looks_for_is_refused_and_made_again_by_the_next(
 
 @ENDED
 def test_a_whole_queue_without_a_directory_is_refused_too(
-    ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consume_queues, "LOOKED_FOR_MAX", 0)
-    disk = RecordingDisk()
     ended(disk)
     remove_files(disk, "T", 1, (0, 1, 2, 3))
     store = opened(disk)
@@ -259,10 +248,11 @@ def test_a_whole_queue_without_a_directory_is_refused_too(
 
 
 @pytest.mark.parametrize("numbers", [(0,), (0, 1), (0, 3)], ids=str)
-def test_a_replay_from_the_start_finds_queues_without_their_first_files(numbers: tuple[int, ...]) -> None:
+def test_a_replay_from_the_start_finds_queues_without_their_first_files(
+    disk: RecordingDisk, numbers: tuple[int, ...]
+) -> None:
     """Nothing had been noted, because the store was never closed. The newest message's queue is gone, so the start
     reads the whole log; it meets messages whose units are missing."""
-    disk = RecordingDisk()
     killed(disk)
     remove_files(disk, "U", 0, LOST[0])
     remove_files(disk, "T", 0, numbers)
@@ -274,8 +264,9 @@ def test_a_replay_from_the_start_finds_queues_without_their_first_files(numbers:
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
-def test_deleted_topics_do_not_come_back(is_killed: bool, caplog: pytest.LogCaptureFixture) -> None:
-    disk = RecordingDisk()
+def test_deleted_topics_do_not_come_back(
+    disk: RecordingDisk, is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     closed(disk)
     store = opened(disk)
     store.delete_topic("T")
@@ -291,9 +282,8 @@ def test_deleted_topics_do_not_come_back(is_killed: bool, caplog: pytest.LogCapt
 
 @ENDED
 def test_first_files_that_have_expired_are_not_missed(
-    ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = RecordingDisk()
     closed(disk)
     store = opened(disk)
     path = f"{ROOT}/commitlog/{0:020d}"
@@ -309,8 +299,7 @@ def test_first_files_that_have_expired_are_not_missed(
     assert "event=log-replayed-again" not in caplog.text
 
 
-def test_a_queue_whose_messages_have_expired_goes_on_at_its_offset() -> None:
-    disk = RecordingDisk()
+def test_a_queue_whose_messages_have_expired_goes_on_at_its_offset(disk: RecordingDisk) -> None:
     closed(disk)
     remove_files(disk, "T", 1, (0, 1, 2, 3))
     for base in (0, 4096):
@@ -321,8 +310,7 @@ def test_a_queue_whose_messages_have_expired_goes_on_at_its_offset() -> None:
     assert 0 < first < put(store, "T", 1).queue_offset == COUNT
 
 
-def test_messages_that_the_log_no_longer_has_end_a_queue() -> None:
-    disk = RecordingDisk()
+def test_messages_that_the_log_no_longer_has_end_a_queue(disk: RecordingDisk) -> None:
     closed(disk)
     path = f"{ROOT}/commitlog/{8192:020d}"
     at = disk.read_bytes(path).index(b"U 0 34")
@@ -332,8 +320,7 @@ def test_messages_that_the_log_no_longer_has_end_a_queue() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100)], ids=["empty", "short", "zeros"])
-def test_a_damaged_table_of_ends_is_none(content: bytes) -> None:
-    disk = RecordingDisk()
+def test_a_damaged_table_of_ends_is_none(disk: RecordingDisk, content: bytes) -> None:
     closed(disk)
     file = disk.open(f"{ROOT}/queueEnds")
     file.truncate(0)
@@ -345,8 +332,7 @@ def test_a_damaged_table_of_ends_is_none(content: bytes) -> None:
     assert disk.is_file(f"{ROOT}/queueEnds")
 
 
-def test_a_table_of_ends_of_another_time_is_none() -> None:
-    disk = RecordingDisk()
+def test_a_table_of_ends_of_another_time_is_none(disk: RecordingDisk) -> None:
     closed(disk)
     old = disk.read_bytes(f"{ROOT}/queueEnds")
     store = opened(disk)
@@ -363,9 +349,10 @@ def test_a_table_of_ends_of_another_time_is_none() -> None:
 # -- the notes of new files
 
 
-def test_notes_of_another_run_of_the_system_count_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_of_another_run_of_the_system_count_for_nothing(
+    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     """A power cut may leave a note without its file, and without the message."""
-    disk = RecordingDisk()
     filled(disk).flush()
     store = opened(disk.image(Loss.NOTHING, Random(0)))
     put(store, "new")
@@ -381,9 +368,10 @@ def test_notes_of_another_run_of_the_system_count_for_nothing(caplog: pytest.Log
     assert put(again, "new").queue_offset == 0
 
 
-def test_notes_of_records_that_the_log_does_not_have_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_of_records_that_the_log_does_not_have_are_dropped(
+    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     """As in a copy of a running store for which the log was copied first."""
-    disk = RecordingDisk()
     filled(disk).flush()
     early = disk.image(Loss.NOTHING, Random(0))
     store = opened(early)
@@ -409,9 +397,10 @@ def test_notes_of_records_that_the_log_does_not_have_are_dropped(caplog: pytest.
 
 
 @pytest.mark.parametrize("ended", [closed, killed_at_once])
-def test_files_that_go_after_a_topic_was_deleted_are_missed(ended: Callable[[RecordingDisk], None]) -> None:
+def test_files_that_go_after_a_topic_was_deleted_are_missed(
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None]
+) -> None:
     """With the note of one queue went those of all others."""
-    disk = RecordingDisk()
     ended(disk)
     store = opened(disk)
     store.delete_topic("U")
@@ -422,8 +411,7 @@ def test_files_that_go_after_a_topic_was_deleted_are_missed(ended: Callable[[Rec
 
 
 @pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100), b"\0\0\0\1\0\0\0\0\xc0"], ids=str)
-def test_damaged_notes_are_none(content: bytes) -> None:
-    disk = RecordingDisk()
+def test_damaged_notes_are_none(disk: RecordingDisk, content: bytes) -> None:
     killed_at_once(disk)
     file = disk.open(f"{ROOT}/queueFiles")
     file.truncate(0)
@@ -431,16 +419,14 @@ def test_damaged_notes_are_none(content: bytes) -> None:
     assert_whole(opened(disk), COUNT)
 
 
-def test_notes_end_at_the_first_damaged_one() -> None:
-    disk = RecordingDisk()
+def test_notes_end_at_the_first_damaged_one(disk: RecordingDisk) -> None:
     killed_at_once(disk)
     file = disk.open(f"{ROOT}/queueFiles")
     file.pwrite(b"?", file.size() - 1)
     assert_whole(opened(disk), COUNT)
 
 
-def test_a_store_that_is_closed_has_no_notes() -> None:
-    disk = RecordingDisk()
+def test_a_store_that_is_closed_has_no_notes(disk: RecordingDisk) -> None:
     killed_at_once(disk)
     assert disk.is_file(f"{ROOT}/queueFiles")
     assert opened(disk).close()

@@ -20,7 +20,7 @@ from rmqserver.store.disk.disk import Disk, OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.recovery.recovery import FailedFlush
 from tests.crash.recording_disk import Loss, RecordingDisk
-from tests.rmqserver.store.conftest import TINY, MakeStore, put, put_many
+from tests.rmqserver.store.conftest import TINY, MakeStore, bodies, put, put_many
 
 
 @pytest.fixture
@@ -29,16 +29,6 @@ def crashed(make_store: MakeStore, tmp_path: Path) -> Path:
     put_many(make_store(tmp_path / "live"), 100)
     shutil.copytree(tmp_path / "live", tmp_path / "store")
     return tmp_path / "store"
-
-
-def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
-    found: list[bytes] = []
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
-        found += [decode_record_untrusted(record).body for record in result.records()]
-        offset = result.next_offset
-    return found
 
 
 EXPECTED = [b"body %d" % number for number in range(100)]
