@@ -95,7 +95,6 @@ def test_a_command_that_is_to_ignore_hang_ups_does(broker: Server, tmp_path: Pat
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert program.stdout is not None
     program.stdout.readline()
     program.send_signal(signal.SIGHUP)
     lines = [program.stdout.readline() for _ in range(20)]

@@ -19,13 +19,6 @@ from tests.support.quick import first_is_quick
 from tests.support.servers import Fresh, Server, topic_config
 
 
-@pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
-    name = fresh("TerminalTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "1", "-w", "1").status == 0
-    return name
-
-
 def exists(rmqadmin: Rmqadmin, topic: str) -> bool:
     return rmqadmin("topicRoute", "-t", topic).status == 0
 

@@ -17,9 +17,11 @@ class Collector:
     def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus] = lambda message: SUCCESS):
         self.say = say
         self.bodies: list[bytes] = []
+        self.messages: list[ReceivedMessage] = []
 
     async def __call__(self, message: ReceivedMessage) -> ConsumeStatus:
         self.bodies.append(message.body)
+        self.messages.append(message)
         return self.say(message)
 
 

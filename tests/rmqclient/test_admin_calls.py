@@ -84,9 +84,7 @@ def test_users_and_acls_as_apache_lists_them_and_no_password() -> None:
     users, acls = (
         golden.exchange(name).recorded_answer for name in ("3005-AUTH_LIST_USER/01", "3010-AUTH_LIST_ACL/01")
     )
-    assert users is not None
     assert b"alice-password" in users.body
-    assert acls is not None
     bodies = {RequestCode.AUTH_LIST_USER: users.body, RequestCode.AUTH_LIST_ACL: acls.body}
     with (
         Peer(lambda request: answer(request, body=bodies[RequestCode(request.code)])) as peer,

@@ -149,7 +149,6 @@ async def main():
 asyncio.run(main())
 """
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(2)
     _, said = process.communicate(timeout=60)

@@ -150,9 +150,8 @@ async def test_a_message_stays_invisible_while_the_listener_has_it() -> None:
         assert {change.invisible_time for change in fake.changes} == {1000}
 
 
-async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one() -> None:
-    """The change itself acknowledges the old handle. If the client acknowledged that one too, the message would come
-    again."""
+def changes_held(fake: FakePopBroker) -> list[Command]:
+    """The first change of a message's time, which is not answered."""
     held: list[Command] = []
 
     def hold(request: Command) -> object:
@@ -161,8 +160,15 @@ async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one
             return b""
         return None
 
+    fake.override = hold
+    return held
+
+
+async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one() -> None:
+    """The change itself acknowledges the old handle. If the client acknowledged that one too, the message would come
+    again."""
     with FakePopBroker() as fake:
-        fake.override = hold
+        held = changes_held(fake)
         fake.store(b"0")
 
         async def slow(message: ReceivedMessage) -> None:
@@ -201,16 +207,8 @@ async def test_what_is_not_done_when_the_consumer_leaves_is_given_back_at_once(m
 async def test_what_is_done_while_it_is_given_back_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message was consumed but never acknowledged, so the next member used to get it at once."""
     monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
-    held: list[Command] = []
-
-    def hold(request: Command) -> object:
-        if request.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
-            held.append(request)
-            return b""
-        return None
-
     with FakePopBroker() as fake:
-        fake.override = hold
+        held = changes_held(fake)
         fake.store(b"0")
         begun = trio.Event()
 

@@ -165,6 +165,12 @@ async def test_an_offset_that_is_not_in_the_queue_is_replaced_and_stored() -> No
             await until(lambda: collect.bodies == [b"2"])
 
 
+def push_reset(fake: FakeBroker, offset: int) -> None:
+    table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: offset})
+    header = ResetOffsetHeader(topic="T", group="group", timestamp=0)
+    fake.push(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table)))
+
+
 async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None:
     """Brokers that leave a reset to the clients send 220. Messages that were unsettled before the reset no longer move
     an offset."""
@@ -181,11 +187,7 @@ async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None
 
         async with consumer(fake, listener, concurrency=3):
             await until(lambda: len(bodies) == 3)
-            table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: 1})
-            header = ResetOffsetHeader(topic="T", group="group", timestamp=0)
-            fake.push(
-                RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table))
-            )
+            push_reset(fake, 1)
             await until(lambda: len(bodies) == 5)
             go.set()
         assert bodies[3:] == [b"1", b"2"]
@@ -201,11 +203,7 @@ async def test_a_reset_between_two_pulls_does_not_wait_for_the_second() -> None:
         collect = Collector()
         async with consumer(fake, collect):
             await until(lambda: fake.committed == 2)  # the consumer pauses after an illegal offset
-            table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: 0})
-            header = ResetOffsetHeader(topic="T", group="group", timestamp=0)
-            fake.push(
-                RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table))
-            )
+            push_reset(fake, 0)
             await until(lambda: collect.bodies == [b"0", b"1"])
 
 

@@ -14,7 +14,7 @@ from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.wire.command import Command
-from tests.rmqclient.collector import TIMEOUT_S, until
+from tests.rmqclient.collector import TIMEOUT_S, Collector, until
 from tests.rmqclient.consuming.test_deliveries import received
 from tests.rmqclient.test_push_consumer_server import from_first
 from tests.support.servers import Fresh, Server, create_topic
@@ -64,21 +64,17 @@ async def test_a_large_reply_comes_back_as_it_was(server: Server, topic: str, gr
 async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    collect: list[ReceivedMessage] = []
-
-    async def keep(message: ReceivedMessage) -> None:
-        collect.append(message)
-
+    collect = Collector()
     async with (
         Producer(server.namesrv_addr, fresh("Producer")) as producer,
-        from_first(server, group, topic, keep) as consumer,
+        from_first(server, group, topic, collect) as consumer,
     ):
         await consumer.wait_assigned()
         await producer.send(Message(topic, b"connected"))  # connects before the request's time starts
         with pytest.raises(RequestTimeoutError, match="no reply"):
             await producer.request(Message(topic, b"anybody?"), 0.5)
-        await until(lambda: len(collect) == 2)
-        asked = collect[1]
+        await until(lambda: len(collect.messages) == 2)
+        asked = collect.messages[1]
         late = await producer.reply(asked, b"too late")
     assert asked.properties["TTL"] == "500"
     assert late.queue.topic == "DefaultCluster_REPLY_TOPIC", "the producer was there, and took it"
@@ -87,21 +83,17 @@ async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(
 async def test_a_reply_to_who_is_gone_is_refused_and_stored(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    collect: list[ReceivedMessage] = []
-
-    async def keep(message: ReceivedMessage) -> None:
-        collect.append(message)
-
-    async with from_first(server, group, topic, keep) as consumer:
+    collect = Collector()
+    async with from_first(server, group, topic, collect) as consumer:
         await consumer.wait_assigned()
         async with Producer(server.namesrv_addr, fresh("Requester")) as requester:
             await requester.send(Message(topic, b"connected"))
             with pytest.raises(RequestTimeoutError):
                 await requester.request(Message(topic, b"anybody?"), 0.2)
-            await until(lambda: len(collect) == 2)
+            await until(lambda: len(collect.messages) == 2)
         async with Producer(server.namesrv_addr, fresh("Replier")) as replier:
             with pytest.raises(RefusedError, match=r"push reply message fail, channel of <.*> not found"):
-                await replier.reply(collect[1], b"to nobody")
+                await replier.reply(collect.messages[1], b"to nobody")
     async with PullConsumer(server.namesrv_addr, fresh("Reader")) as reader:
         (queue,) = await reader.queues("DefaultCluster_REPLY_TOPIC")
         stored = await reader.pull(queue, 0)

@@ -136,12 +136,10 @@ def test_policies_without_entries_are_none() -> None:
 )
 def test_a_resource_is_spelled_as_apache_spells_it(text: str, key: str) -> None:
     pattern = ResourcePattern.parse(text)
-    assert pattern is not None
     assert pattern.key == key
 
 
 def test_on_a_tie_deny_wins() -> None:
     acl = Acl([AclPolicy(entries=[entry(), entry(decision="Deny"), entry()])])
     found = acl.decide(Resource(ResourceType.TOPIC, "T"), [Action.PUB], "127.0.0.1")
-    assert found is not None
     assert found.decision is PolicyDecision.DENY

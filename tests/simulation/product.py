@@ -100,7 +100,6 @@ class Product:
 @functools.cache
 def _code(name: str) -> CodeType:
     spec = importlib.util.find_spec(name)
-    assert spec is not None
     code = spec.loader.get_code(name)  # type: ignore[union-attr]
     assert isinstance(code, CodeType)
     return code

@@ -133,7 +133,6 @@ async def sleep_forever() -> None:
 def current_time() -> float:
     """Time by the clock of the machine whose event runs, whether it is a task's or not."""
     machine = running.world.machine
-    assert machine is not None
     return machine.monotonic_s()
 
 
@@ -230,7 +229,6 @@ class CancelScope:
             self.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        assert self._task is not None
         self._task.scope, self._task = self.parent, None
         self.cancelled_caught = self.cancel_called and kind is not None and issubclass(kind, Cancelled)
         return self.cancelled_caught

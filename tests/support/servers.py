@@ -62,7 +62,6 @@ class Server:
         self.log_file = log_file
         with log_file.open("ab") as log:
             self._process = _start([*map(str, args)], log.fileno())
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             status = self._process.wait()

@@ -1,7 +1,6 @@
 """``updateTopicList`` and ``updateSubGroupList``: the file's fields replace those of the broker."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,6 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Fresh, Server, topic_config
-
-
-@pytest.fixture
-def admin(server: Server) -> Iterator[AdminClient]:
-    with AdminClient(server.namesrv_addr) as client:
-        yield client
 
 
 def written(path: Path, content: object) -> str:

@@ -86,7 +86,6 @@ def test_the_broker_lists_what_is_on_and_no_secret(tmp_path: Path) -> None:
     config = tmp_path / "broker.conf"
     config.write_text(f"authenticationEnabled=true\ninitAuthenticationUser={ROOT}\nauthenticationWhitelist=105\n")
     broker = plan(Options(has_namesrv=True, has_broker=True, config=str(config))).broker
-    assert broker is not None
     listed = broker.render()
     assert "authenticationEnabled=true\n" in listed
     assert "authenticationWhitelist=105\n" in listed
@@ -117,7 +116,6 @@ def test_what_is_off_may_be_said_to_be_off() -> None:
 def test_who_asks_nobody_beyond_loopback_is_known(listen: str, on: dict[str, str], found: dict[str, str]) -> None:
     planned = plan(Options(has_namesrv=True, has_broker=True, listen=listen, settings=settings(**on)))
     assert planned.unasked() == found
-    assert planned.namesrv is not None
     assert planned.namesrv.auth_enabled is (on != {} and "namesrvAuthEnabled" in on)
     assert ("namesrvAuthEnabled=true\n" in planned.namesrv.render()) is planned.namesrv.auth_enabled
 

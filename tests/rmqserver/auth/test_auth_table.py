@@ -55,7 +55,6 @@ def test_a_restarted_broker_knows_them(open_table: Open) -> None:
         ("alice", "Super", "disable"), ("bob", "Normal", "enable"),
     ]  # fmt: skip
     found = again.acl("User:bob")
-    assert found is not None
     assert [entry.resource for entry in found.body("User:bob").policies[0].entries] == ["Topic:T", "Group:g*"]
 
 

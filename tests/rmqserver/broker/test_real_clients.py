@@ -199,7 +199,6 @@ def check_pull(request: Command, answer: Command, heartbeat: Heartbeat | None) -
         return
     expression = header.subscription
     if not header.sys_flag & PULL_SUBSCRIPTION:
-        assert heartbeat is not None
         wanted = heartbeat.consumer_data_set[0].subscription_data_set
         expression = next(each.sub_string for each in wanted if each.topic == header.topic)
     tags = [message.properties["TAGS"] for message in decode_records_untrusted(answer.body)]
@@ -291,7 +290,6 @@ def test_a_client_that_finds_no_route_makes_the_topic(
         assert client.ask_raw(first_send).command.code == 0
         until(lambda: namesrv.ask_raw(ask).command.code == 0)
         route = namesrv.route("NoSuchTopic")
-    assert route is not None
     assert [queues.write_queue_nums for queues in route.queue_datas] == [4]
 
 

@@ -189,7 +189,6 @@ async def test_topics_made_one_by_one_are_told_one_by_one() -> None:
             registration.changed([f"N{number}"])
             await told(registration)
             route = nameserver.routes.route(f"N{number}")
-            assert route is not None
             (queue_data,) = route.queue_datas
             assert (queue_data.broker_name, queue_data.perm) == ("broker-a", 4)
             assert (queue_data.read_queue_nums, queue_data.write_queue_nums) == (16, 16)

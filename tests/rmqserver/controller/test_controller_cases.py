@@ -136,6 +136,14 @@ class Trio:
         return self.client.ask(R.CLEAN_BROKER_DATA, header)
 
 
+def not_elected(operator: Seat) -> str:
+    """Why an election that the operator wanted has failed."""
+    told = operator.take()
+    assert told is not None
+    assert told.code == NOT_ELECTED
+    return told.remark or ""
+
+
 @pytest.fixture
 def trio() -> Trio:
     return Trio()
@@ -281,7 +289,6 @@ def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> 
     assert (trio.found.master_broker_id, operator.take()) == (1, None)
     found = trio.give_back(asked.handover_id)
     told = operator.take()
-    assert told is not None
     assert (found.code, told.code, trio.found.master_broker_id, trio.found.master_epoch) == (0, 0, 2, 2)
     assert from_ext(found.ext, ElectMasterAnswer).master_broker_id == 2, "it follows at once"
     assert trio.give_back(asked.handover_id).code == STILL_THERE, "the answer was lost, and it asks again"
@@ -339,10 +346,7 @@ def test_nothing_is_handed_over_to_a_broker_that_is_silent(trio: Trio) -> None:
     assert trio.seated.notices.last_of(trio.found) == ["h:2"]
     trio.seated.now_s += 2.5
     trio.seated.controller.scan_handovers()
-    told = operator.take()
-    assert told is not None
-    assert told.code == NOT_ELECTED
-    assert "broker 2 has sent no heartbeat for 2.5 s" in (told.remark or "")
+    assert "broker 2 has sent no heartbeat for 2.5 s" in not_elected(operator)
     assert trio.beat(2).handover_id is None
     assert trio.beat(1, has_lease=True).handover_id is None
     assert trio.found.master_broker_id == 1
@@ -359,10 +363,7 @@ def test_a_master_that_keeps_its_lease_stays(trio: Trio) -> None:
     )  # fmt: skip
     trio.seated.now_s += 2.5
     trio.seated.controller.scan_handovers()
-    told = operator.take()
-    assert told is not None
-    assert told.code == NOT_ELECTED
-    assert "h:1 did not give its lease back" in (told.remark or "")
+    assert "h:1 did not give its lease back" in not_elected(operator)
     assert trio.beat(1, has_lease=True).handover_id is None
     assert trio.give_back(asked.handover_id).code == STILL_THERE
     assert trio.found.master_broker_id == 1
@@ -377,10 +378,7 @@ def test_a_handover_ends_where_another_is_elected(trio: Trio) -> None:
     assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
     assert trio.beat(2, has_lease=True).handover_id is None
     trio.seated.controller.scan_handovers()
-    told = operator.take()
-    assert told is not None
-    assert told.code == NOT_ELECTED
-    assert "the master at h:1 was lost, or has started again, meanwhile" in (told.remark or "")
+    assert "the master at h:1 was lost, or has started again, meanwhile" in not_elected(operator)
     trio.beat(1)
     assert trio.give_back(asked.handover_id).code == STILL_THERE
     assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
@@ -393,9 +391,7 @@ def test_another_handover_may_begin_where_the_master_of_the_first_is_gone(trio: 
     assert trio.alter(2, 3).code == 0
     trio.beat(2, has_lease=True)
     second = trio.want(3)
-    told = first.take()
-    assert told is not None
-    assert told.code == NOT_ELECTED
+    assert not_elected(first)
     assert trio.beat(2, has_lease=True).successor_id == 3
     assert second.take() is None
 

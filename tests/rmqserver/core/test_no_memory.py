@@ -169,7 +169,6 @@ def test_answers(name: str) -> None:
     sending = Sending()
     sending.cutter.feed_untrusted(SENDS[name][0])
     puts = sending.sends.take_safe()
-    assert puts is not None
     for method, args in ((sending.sends.answers, (puts,)), (puts.all, ())):
         same_or_none(method, *args, seen=[sending.owner, puts, V4])
 

@@ -254,12 +254,10 @@ def test_static_topics_and_filter_servers_are_in_the_route() -> None:
     table = Table()
     table.register(broker(mappings={"topic_queue_mapping_info_map": {"T": mapping}}, filter_servers=["f:1"]), None)
     route = table.route("T")
-    assert route is not None
     assert route.topic_queue_mapping_by_broker == {"a": mapping}
     assert route.filter_server_table == {"a-0:1": ["f:1"]}
     table.register(broker(), None)
     route = table.route("U")
-    assert route is not None
     assert (route.filter_server_table, route.topic_queue_mapping_by_broker) == ({}, None)
 
 
@@ -273,7 +271,6 @@ def test_a_static_topic_deleted_here_comes_back_with_its_mapping() -> None:
     table.delete_topic("T")
     table.register(registration, None)
     route = table.route("T")
-    assert route is not None
     assert route.topic_queue_mapping_by_broker == {"a": mapping}
 
 

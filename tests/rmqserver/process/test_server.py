@@ -138,7 +138,6 @@ def test_a_signal_while_it_starts_ends_it_without_a_traceback(sig: signal.Signal
     try:
         starts = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
         for number, process in enumerate(starts):
-            assert process.stdout is not None
             assert process.stdout.readline() == b"Python runs\n"
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05 * (number + 1))

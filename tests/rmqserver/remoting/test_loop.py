@@ -426,18 +426,19 @@ async def test_who_goes_on_is_read_while_its_service_is_paused() -> None:
             assert len(await talk_on(client, b"", 1)) == 1
 
 
+async def connected(service: Echo, port: int) -> tuple[trio.SocketStream, Connection]:
+    """Both ends of a new connection."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    await talk_on(stream, echo_frame(1), 1)
+    assert service.last is not None
+    return stream, service.last
+
+
 async def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection that holds the most is closed, not the latest one."""
     monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
     async with echo_loop() as (_, service, port):
-
-        async def connect() -> tuple[trio.SocketStream, Connection]:
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
-            await talk_on(stream, echo_frame(1), 1)
-            assert service.last is not None
-            return stream, service.last
-
-        (large, large_end), (small, small_end) = await connect(), await connect()
+        (large, large_end), (small, small_end) = [await connected(service, port) for _ in range(2)]
         large_end.send(bytes(20 << 20))
         small_end.send(bytes(16 << 20))
         while not large_end.closed:
@@ -450,14 +451,7 @@ async def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pyte
 async def test_answers_that_other_doors_keep_are_bounded_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
     async with echo_loop() as (_, service, port):
-
-        async def connect() -> tuple[trio.SocketStream, Connection]:
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
-            await talk_on(stream, echo_frame(1), 1)
-            assert service.last is not None
-            return stream, service.last
-
-        (large, large_end), (small, small_end) = await connect(), await connect()
+        (large, large_end), (small, small_end) = [await connected(service, port) for _ in range(2)]
         large_end.keeps(20 << 20)
         small_end.keeps(3 << 20)
         assert not large_end.closed
@@ -474,7 +468,6 @@ async def test_a_peer_that_has_left_is_known_before_all_is_read() -> None:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await talk_on(stream, echo_frame(1), 1)
         end = service.last
-        assert end is not None
         assert not end.has_peer_left()
         await stream.send_all(echo_frame(2)[:10])
         await stream.aclose()

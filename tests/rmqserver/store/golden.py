@@ -57,7 +57,6 @@ def _member(name: str, file_name: str) -> bytes | None:
         for member in tar:
             if member.name == path:
                 file = tar.extractfile(member)
-                assert file is not None
                 return file.read()
     return None
 

@@ -167,7 +167,6 @@ def test_tags_are_found_wherever_they_stand(make_store: MakeStore, properties: b
     put(store, properties=properties)
     store.commit()
     queue = store.queues.find("T", 0)
-    assert queue is not None
     assert queue.tag_codes(0, 1) == [tag_code(tags)]
 
 

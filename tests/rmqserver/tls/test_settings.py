@@ -16,17 +16,14 @@ def test_without_a_setting_tls_is_there_for_whoever_comes_with_it() -> None:
     """As Apache's servers, with a certificate that is made when it is needed."""
     for given in ({"brokerName": "a"}, {"tls.server.mode": "permissive"}):
         settings = tls_settings(given)
-        assert settings.door is not None
         assert (settings.door.mode, settings.door.key_pair) == (TlsMode.PERMISSIVE, None)
         assert (settings.door.is_asked, settings.link) == (False, None)
     asked = tls_settings({"tls.test.mode.enable": "true"}).door
-    assert asked is not None
     assert asked.is_asked
 
 
 def test_a_given_certificate_wins_over_one_that_would_be_made() -> None:
     door = tls_settings({**CERT, "tls.test.mode.enable": "true"}).door
-    assert door is not None
     assert door.key_pair == KeyPair(cert_path="/c.pem", key_path="/k.pem")
 
 
@@ -38,7 +35,6 @@ def test_it_can_be_switched_off() -> None:
 
 def test_a_certificate_switches_it_on_beside_plain_connections() -> None:
     door = tls_settings({**CERT, "tls.server.keyPassword": "hunter2"}).door
-    assert door is not None
     assert door.mode is TlsMode.PERMISSIVE
     assert door.key_pair == KeyPair(cert_path="/c.pem", key_path="/k.pem", key_password="hunter2")
     assert "hunter2" not in repr(door)
@@ -47,7 +43,6 @@ def test_a_certificate_switches_it_on_beside_plain_connections() -> None:
 def test_enforcing_takes_the_way_to_the_nameservers_along() -> None:
     """As with Apache's: ``useTLS`` is on where the mode is enforcing."""
     settings = tls_settings({**CERT, "tls.server.mode": "ENFORCING"})
-    assert settings.link is not None
     assert not settings.link.checks_server
 
 
@@ -58,7 +53,6 @@ def test_clients_are_checked_if_three_settings_agree() -> None:
         "tls.server.trustCertPath": "/ca.pem",
     }
     door = tls_settings({**CERT, **asked}).door
-    assert door is not None
     assert (door.client_auth, door.trust_path) == (ClientAuth.REQUIRE, "/ca.pem")
 
 
@@ -91,7 +85,6 @@ def test_a_file_as_apache_has_it_is_read_and_what_is_given_comes_first(tmp_path:
     file = tmp_path / "tls.properties"
     file.write_text("tls.server.certPath=/c.pem\ntls.server.keyPath=/k.pem\ntls.server.mode=permissive\n")
     door = tls_settings({"tls.config.file": str(file), "tls.server.mode": "enforcing"}).door
-    assert door is not None
     assert door.mode is TlsMode.ENFORCING
     file.write_text("tls.sever.certPath=/c.pem\n")
     with pytest.raises(UsageError, match=r"tls\.sever\.certPath is no setting of TLS"):
@@ -101,5 +94,4 @@ def test_a_file_as_apache_has_it_is_read_and_what_is_given_comes_first(tmp_path:
 def test_the_broker_lists_whether_its_way_to_nameservers_is_tls() -> None:
     settings = ("tls.test.mode.enable=true", "tls.server.mode=enforcing")
     found = plan(Options(has_namesrv=True, has_broker=True, settings=settings))
-    assert found.broker is not None
     assert found.broker.text("useTLS") == "true"

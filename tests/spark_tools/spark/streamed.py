@@ -62,7 +62,6 @@ class StreamDriver:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"begun\n"
 
     def kill(self) -> None:

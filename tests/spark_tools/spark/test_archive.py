@@ -154,7 +154,6 @@ def test_an_archive_is_replayed_once_though_the_replay_is_interrupted(spark, kep
         replay(request, runner, execute=True, job="restore", spark=spark)
     runner = replace(runner, hooks=Hooks())
     done = replay(None, runner, resume=True, job="restore", spark=spark)
-    assert done.result is not None
     assert (done.result.delivered_total, done.result.audit) == (22, AuditResult(expected=22, found=22))
     restored = kept.admin.pull_message(kept.address, MessageQueue(target, "broker-a", 0), 0).messages
     assert Counter(message.body.decode() for message in restored) == each_once(22)

@@ -94,7 +94,6 @@ def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tls: TlsFiles,
     assert stored(guarded, tls) == 0
     with all_argv() as processes:
         done = redriven(spark, guarded, tls, tmp_path, "signed", JOB)
-    assert done is not None
     assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (DEAD_COUNT, DEAD_COUNT, 0, 0)
     assert stored(guarded, tls) == DEAD_COUNT
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

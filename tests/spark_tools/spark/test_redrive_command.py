@@ -74,13 +74,10 @@ def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Ser
     assert planned.plan.shown["selected"] == DEAD_COUNT
     assert dead.sent == []
     done = replay(None, runner, execute=True, job="first", spark=spark).result
-    assert done is not None
     assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (DEAD_COUNT, DEAD_COUNT, 0, 0)
     again = replay(request, runner, execute=True, job="second", spark=spark).result
-    assert again is not None
     assert (again.stored, again.excluded) == (0, DEAD_COUNT)
     once_more = replay(replace(request, skip_redriven=False), runner, execute=True, job="third", spark=spark).result
-    assert once_more is not None
     assert once_more.stored == DEAD_COUNT, "when told to"
     assert {message.properties["status"] for message in dead.sent} == {"again"}
     assert all("DELAY" not in message.properties for message in dead.sent)
@@ -99,7 +96,6 @@ def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: De
         replay(request, runner, execute=True, job="canary", spark=spark)
     assert sorted(message.body for message in dead.sent) == [b"0", b"1", b"2", b"3"]
     done = replay(None, runner, resume=True, job="canary", spark=spark).result
-    assert done is not None
     assert (done.delivered_total, done.audit.found, done.audit.is_good) == (DEAD_COUNT, DEAD_COUNT, True)
 
 
@@ -121,7 +117,6 @@ def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadL
         replay(request, strict, execute=True, spark=spark)
     parking = replace(request, transform=Transform(redrives_max=3, park_topic=parked))
     done = replay(parking, Runner(ledger_root=str(tmp_path / "b")), execute=True, spark=spark).result
-    assert done is not None
     assert (done.rejected, done.delivered_total, done.audit.is_good) == (0, DEAD_COUNT + 3, True)
     found = dead.admin.pull_message(server.broker_addr, MessageQueue(parked, "broker-a", 0), 0).messages
     assert sorted(message.body for message in found) == [b"spent 0", b"spent 1", b"spent 2"]
@@ -137,7 +132,6 @@ def test_delayed_messages_are_sent_without_an_audit_that_would_miss_them(spark, 
     waiting = ("SCHEDULE_TOPIC_XXXX", 17)
     before = dead.admin.max_offset(server.broker_addr, *waiting)
     done = replay(request, Runner(ledger_root=str(tmp_path)), execute=True, job="delayed", spark=spark).result
-    assert done is not None
     assert (done.stored, done.audit) == (DEAD_COUNT, None)
     until(lambda: dead.admin.max_offset(server.broker_addr, *waiting) == before + DEAD_COUNT)
     assert dead.sent == []

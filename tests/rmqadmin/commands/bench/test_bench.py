@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -35,12 +34,6 @@ SHORT = ("--duration", "0.2", "--warm-up", "0")
 LONGER = ("--duration", "0.7", "--warm-up", "0")
 """Long enough for three answers on a busy machine."""
 QUEUES = 3
-
-
-@pytest.fixture
-def admin(server: Server) -> Iterator[AdminClient]:
-    with AdminClient(server.namesrv_addr) as client:
-        yield client
 
 
 @pytest.fixture

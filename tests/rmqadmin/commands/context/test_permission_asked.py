@@ -9,7 +9,7 @@ from rmqadmin.cli.call_confirmation import CallConfirmation
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.offsets.undo import undo_dir
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Server
 
 IN_LIVE = ("--context", "live")
 
@@ -23,13 +23,6 @@ def live(run: Rmqadmin, server: Server) -> Callable[..., None]:
         assert run(*args).status == 0
 
     return make
-
-
-@pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
-    name = fresh("GuardedTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "1", "-w", "1").status == 0
-    return name
 
 
 def perm(run: Rmqadmin, topic: str) -> int:

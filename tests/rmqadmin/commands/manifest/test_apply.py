@@ -275,7 +275,6 @@ def test_users_and_acls_go_the_same_way(pair: Pair, run: Rmqadmin, manifest: Wri
     assert (refused.status, "is new at" in refused.err, "has no password" in refused.err) == (2, True, True)
     assert run("apply", "-f", manifest(whole), "-c", CLUSTER).status == 0
     alice = pair.admin.account(pair.b, "alice")
-    assert alice is not None
     assert alice.password == "wonderland"
     assert run("export", "acls", "-c", CLUSTER).out == exported["acls"]
 

@@ -14,14 +14,12 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.message.record import MAGIC_BLANK, StoredMessage, encode_record, host_bytes
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, create_topic, until
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
-    name = fresh("MessageTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
-    return name
+def topic(server: Server, fresh: Fresh) -> str:
+    return create_topic(server, fresh("MessageTopic"), 2)
 
 
 @pytest.fixture

@@ -17,16 +17,14 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendResult
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, create_topic, until
 
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
-    name = fresh("SendingTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
-    return name
+def topic(server: Server, fresh: Fresh) -> str:
+    return create_topic(server, fresh("SendingTopic"), 2)
 
 
 @pytest.fixture
@@ -285,7 +283,6 @@ def test_an_endless_pipe_is_sent_as_it_comes(rmqadmin: Rmqadmin, topic: str, ser
     """Nothing is known of lines that are not yet written; the bad one is told with what was sent before it."""
     words = [sys.executable, "-m", "rmqadmin", "msg", "send", topic, "--jsonl", "-n", server.namesrv_addr]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as sending:
-        assert sending.stdin is not None
         sending.stdin.write(b'{"body": "one"}\n')
         sending.stdin.flush()
         until(lambda: bodies(rmqadmin, topic) == ["one"])
@@ -316,10 +313,8 @@ def test_what_a_pipe_gave_at_once_is_checked_though_it_goes_on(
 ) -> None:  # fmt: skip
     words = [sys.executable, "-m", "rmqadmin", "msg", "send", topic, "--jsonl", "-n", server.namesrv_addr]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as sending:
-        assert sending.stdin is not None
         sending.stdin.write(b'{"body": "one"}\n{"key": "two"}\n{"body":')
         sending.stdin.flush()
-        assert sending.stderr is not None
         said = sending.stderr.read().decode()
     assert sending.returncode == 2
     assert "1 of 2 messages cannot be sent: standard input, line 2" in said

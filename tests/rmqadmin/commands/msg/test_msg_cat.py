@@ -92,7 +92,6 @@ def test_a_closed_pipe_is_no_error_and_ends_the_reading(rmqadmin: Rmqadmin, stor
         [*command, "-f", r"%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}\n" * 100],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()

@@ -12,15 +12,13 @@ from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support.quick import in_one_test
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, create_topic
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     """A topic of three queues on the shared server."""
-    name = fresh("AdminTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "3", "-w", "3").status == 0
-    return name
+    return create_topic(server, fresh("AdminTopic"), 3)
 
 
 def changes(ran: Ran) -> dict[str, tuple[object, object]]:

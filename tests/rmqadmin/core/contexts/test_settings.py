@@ -176,7 +176,6 @@ def test_a_flag_overrules_how_a_context_checks_certificates(store: ContextStore)
     store.use("live")
     for flag in ("live", None):
         context = EffectiveSettings({"tls_insecure": True}, context_flag=flag, environment={}).tls()
-        assert context is not None
         assert context.verify_mode is ssl.CERT_NONE
     assert EffectiveSettings({"tls": False}, context_flag="live").tls() is None
     with pytest.raises(UsageError, match=r"/no/such\.pem"):  # --context comes before the environment

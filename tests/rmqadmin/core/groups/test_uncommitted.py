@@ -1,7 +1,5 @@
 """Topics that a group consumes but has no offset in: which are reported, and which are harmless."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqadmin.core.groups.consumption import GroupClients
@@ -15,12 +13,6 @@ from rmqproto.names import retry_topic
 from tests.support.servers import Fresh, Server, topic_config
 
 GROUP = "UncommittedGroup"
-
-
-@pytest.fixture
-def admin(server: Server) -> Iterator[AdminClient]:
-    with AdminClient(server.namesrv_addr) as client:
-        yield client
 
 
 def made(server: Server, admin: AdminClient, topic: str, *, message_count: int = 0, message_type: str = "") -> str:

@@ -6,7 +6,6 @@ import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +30,13 @@ class ScriptedSet(BrokerSet):
     def in_sync(self, *ids: int) -> None:
         until(lambda: self.controller.members == set(ids))
 
+    def both_in_sync(self, **settings: str) -> None:
+        """Starts the master, 1, and then its slave, 2."""
+        self.start(1, **settings)
+        until(lambda: self.takes(1))
+        self.start(2, **settings)
+        self.in_sync(1, 2)
+
     def refuses(self, number: int) -> bool:
         """Whether that broker refuses messages as a broker that is not the master."""
         try:
@@ -49,10 +55,11 @@ class ScriptedSet(BrokerSet):
 
 @pytest.fixture
 def found(tmp_path: Path) -> Iterator[ScriptedSet]:
-    with ExitStack() as stack:
-        controller = stack.enter_context(ScriptedController())
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+    with (
+        ScriptedController() as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
         made = ScriptedSet(tmp_path, controller.peer.address, namesrv, admin, controller=controller)
         yield made
         for server in made.brokers.values():
@@ -60,10 +67,7 @@ def found(tmp_path: Path) -> Iterator[ScriptedSet]:
 
 
 def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: ScriptedSet) -> None:
-    found.start(1, **PATIENT)
-    until(lambda: found.takes(1))
-    found.start(2, **PATIENT)
-    found.in_sync(1, 2)
+    found.both_in_sync(**PATIENT)
     kept = [b"%d" % number * 300 for number in range(1, 101)]
     assert {found.send(1, body) for body in kept} == {SendStatus.SEND_OK}
     found.in_sync(1, 2)
@@ -82,10 +86,7 @@ def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: ScriptedSet
 
 @pytest.mark.slow
 def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: ScriptedSet) -> None:
-    found.start(1)
-    until(lambda: found.takes(1))
-    found.start(2)
-    found.in_sync(1, 2)
+    found.both_in_sync()
     assert found.send(1, b"both") is SendStatus.SEND_OK
     found.controller.silent.add(1001)
     found.brokers[2].stop(signal.SIGKILL)
@@ -108,10 +109,7 @@ def test_what_a_former_master_delivered_alone_is_not_noted_as_delivered(found: S
     """The slave never got the copy of the delayed message, so the copy is cut off once another broker leads. If this
     broker led again with the delivery noted, it would pass the message over."""
     settings = {**PATIENT, "messageDelayLevel": "2s"}
-    found.start(1, **settings)
-    until(lambda: found.takes(1))
-    found.start(2, **settings)
-    found.in_sync(1, 2)
+    found.both_in_sync(**settings)
     delayed = Message("Kept", b"delayed", properties={"DELAY": "1"})
     queue = MessageQueue("Kept", BROKER_NAME, 0)
     addr = found.brokers[1].broker_addr
@@ -130,10 +128,7 @@ def test_what_a_former_master_delivered_alone_is_not_noted_as_delivered(found: S
 @pytest.mark.slow
 def test_a_master_that_is_none_any_more_promises_nothing(found: ScriptedSet) -> None:
     """The master was cut off from the controller, and has not heard of the next one."""
-    found.start(1)
-    until(lambda: found.takes(1))
-    found.start(2)
-    found.in_sync(1, 2)
+    found.both_in_sync()
     found.controller.silent.add(1004)
     with found.controller.lock:
         found.controller.master, found.controller.epoch = 2, found.controller.epoch + 1
@@ -144,10 +139,7 @@ def test_a_master_that_is_none_any_more_promises_nothing(found: ScriptedSet) -> 
 
 @pytest.mark.slow
 def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: ScriptedSet) -> None:
-    found.start(1)
-    until(lambda: found.takes(1))
-    found.start(2)
-    found.in_sync(1, 2)
+    found.both_in_sync()
     found.controller.lost.add(1001)
     found.brokers[2].stop(signal.SIGKILL)
     found.in_sync(1)
@@ -243,10 +235,7 @@ def test_without_a_master_nothing_is_taken(found: ScriptedSet) -> None:
 def test_who_is_elected_has_no_group_ahead_of_its_queues(found: ScriptedSet) -> None:
     """The offset was copied from a master with a longer queue. The next messages get lower offsets, and must be
     read."""
-    found.start(1)
-    until(lambda: found.takes(1))
-    found.start(2)
-    found.in_sync(1, 2)
+    found.both_in_sync()
     found.admin.create_group(found.brokers[1].broker_addr, SubscriptionGroupConfig(group_name="Ahead"))
     found.admin.update_consumer_offset(found.brokers[1].broker_addr, "Ahead", "Kept", 0, 1000)
 

@@ -61,7 +61,6 @@ def test_our_slave_makes_the_same_store_of_it(tmp_path: Path, conversation: str,
     end = copy.end_offset
     store.flush()
     queue = store.queues.find("HaTopic", 0)
-    assert queue is not None
     units = queue.units(queue.min_offset, 1 << 20)
     first, count = queue.min_offset, queue.max_offset - queue.min_offset
     assert store.close()

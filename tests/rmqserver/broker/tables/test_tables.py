@@ -101,7 +101,6 @@ def test_template_left_over_passes_nothing_on_when_automatic_topics_are_off(tmp_
     tables = Tables(tmp_path, "autoCreateTopicEnable=false")
     assert tables.topics.create_on_send("T", "TBW102", 4) is None
     template = tables.topics.get("TBW102")
-    assert template is not None
     assert template.perm == 6
     tables.stop()
 
@@ -112,7 +111,6 @@ def test_automatic_topic_is_told_of_once(tmp_path: Path) -> None:
     tables.topics.on_change.append(lambda put_names: told.append(1))
     for _ in range(3):
         created = tables.topics.create_on_send("T", "TBW102", 3)
-    assert created is not None
     assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (3, 3, 6)
     assert told == [1]
     tables.stop()

@@ -142,7 +142,6 @@ async def test_each_round_asks_until_the_message_is_given_up(start: Start) -> No
     assert (given_up.body, given_up.sys_flag) == (b"one", 0)
     assert given_up.properties == bench.half_messages[-1].properties
     topic = bench.parts.topics.get(TRANSACTION_CHECK_MAX_TIME_TOPIC)
-    assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
     assert await bench.check() == []
     assert len(bench.stored(TRANSACTION_CHECK_MAX_TIME_TOPIC)) == 1

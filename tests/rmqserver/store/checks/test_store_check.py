@@ -126,13 +126,13 @@ def test_what_is_no_store_is_refused(tmp_path: Path, closed: Path) -> None:
 # --- torn stores of a real broker ------------------------------------------------------------------------------------
 
 
+def damage_of(root: Path) -> list[StoreFinding]:
+    report = check_store(survey(str(root), OsDisk()), clock_ms=Clock(RECORDED_MS))
+    return [each for each in report.findings if each.is_damage]
+
+
 def test_a_record_torn_in_its_properties_is_found_though_both_brokers_take_it(tmp_path: Path) -> None:
-    root = unpack("torn", tmp_path)
-    found = [
-        each
-        for each in check_store(survey(str(root), OsDisk()), clock_ms=Clock(RECORDED_MS)).findings
-        if each.is_damage
-    ]
+    found = damage_of(unpack("torn", tmp_path))
     torn = one(found, FindingKind.RECORD_TORN)
     assert found == [torn]
     assert torn.severity is Severity.ERROR
@@ -143,12 +143,7 @@ def test_a_record_torn_in_its_properties_is_found_though_both_brokers_take_it(tm
 
 
 def test_a_record_torn_in_its_body_is_found_and_told_by_its_header(tmp_path: Path) -> None:
-    root = unpack("torn-body", tmp_path)
-    found = [
-        each
-        for each in check_store(survey(str(root), OsDisk()), clock_ms=Clock(RECORDED_MS)).findings
-        if each.is_damage
-    ]
+    found = damage_of(unpack("torn-body", tmp_path))
     torn = one(found, FindingKind.LOG_TAIL)
     assert found == [torn]
     assert torn.severity is Severity.ERROR
@@ -450,7 +445,6 @@ def test_entries_that_apaches_broker_made_again_after_a_kill_are_no_damage(tmp_p
     live = LiveIndexFile(OsDisk().open(path), OPTIONS.index_slot_count, OPTIONS.index_unit_count)
     live.put(entries_of([last], {}))
     snapshot = live.snapshot()
-    assert snapshot is not None
     snapshot.write()
     assert not Damaged.of(root).found()
 

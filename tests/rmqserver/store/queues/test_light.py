@@ -57,8 +57,6 @@ def test_a_message_is_in_each_queue_that_it_names_once(tmp_path: Path) -> None:
     assert store.max_offset("T", 0) == 3
     assert store.max_offset("plain", 0) == 0
     queue, light = store.queues.find("T", 0), store.queues.find("%LMQ%a", 0)
-    assert queue is not None
-    assert light is not None
     assert light.unit(0) == queue.unit(0)
     store.close()
 

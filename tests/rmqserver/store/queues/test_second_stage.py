@@ -130,7 +130,6 @@ def test_damaged_units_hide_no_neighbour(make_store: MakeStore) -> None:
     store = make_store(options=ROOMY)
     put_numbered(store, [0, 2, 4, 6, 8])
     queue = store.queues.find("T", 0)
-    assert queue is not None
     units = list(UNIT.iter_unpack(queue.tail))
     for at, (log_offset, size) in ((1, (units[3][0], units[1][1])), (3, (units[1][0], units[3][1]))):  # the same sum
         queue.tail[at * 20 : at * 20 + 20] = UNIT.pack(log_offset, size, 0)

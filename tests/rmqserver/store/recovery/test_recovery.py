@@ -150,7 +150,6 @@ def test_a_unit_torn_between_two_sectors_is_made_again(
     again = make_store(options=options)
     assert again.max_offset("T", 0) == len(tags)
     queue = again.queues.find("T", 0)
-    assert queue is not None
     assert queue.tag_codes(0, len(tags)) == [tag_code(tag) for tag in tags]
 
 
@@ -270,7 +269,6 @@ def test_offsets_that_no_record_has_are_stepped_over(make_store: MakeStore, cras
     """A round whose write failed has used queue offsets. The next message must keep its own."""
     store = make_store()
     queue = store.queues.find("T", 0)
-    assert queue is not None
     queue.append_recovered(103, store.confirmed_offset + 1000, 100, 0)
     assert queue.next_offset == 104
     assert store.get("T", 0, 100, 32).next_offset >= 103
