@@ -149,18 +149,10 @@ REPLAYED = [
     ("setCommitLogReadAheadMode", "normal", "2004-SET_COMMITLOG_READ_MODE/01"),
     ("getColdDataFlowCtrInfo", "broker", "2003-GET_COLD_DATA_FLOW_CTR_INFO/03"),
     ("getColdDataFlowCtrInfo", "cluster", "2003-GET_COLD_DATA_FLOW_CTR_INFO/03"),
-    (
-        "updateColdDataFlowCtrGroupConfig",
-        "ok",
-        "2003-GET_COLD_DATA_FLOW_CTR_INFO/03",
-        "2001-UPDATE_COLD_DATA_FLOW_CTR_CONFIG/03",
-    ),
-    (
-        "removeColdDataFlowCtrGroupConfig",
-        "ok",
-        "2003-GET_COLD_DATA_FLOW_CTR_INFO/03",
-        "2002-REMOVE_COLD_DATA_FLOW_CTR_CONFIG/01",
-    ),
+    ("updateColdDataFlowCtrGroupConfig", "ok", "2003-GET_COLD_DATA_FLOW_CTR_INFO/03",
+     "2001-UPDATE_COLD_DATA_FLOW_CTR_CONFIG/03"),
+    ("removeColdDataFlowCtrGroupConfig", "ok", "2003-GET_COLD_DATA_FLOW_CTR_INFO/03",
+     "2002-REMOVE_COLD_DATA_FLOW_CTR_CONFIG/01"),
     ("checkRocksdbCqWriteProgress", "not-rocksdb", "354-CHECK_ROCKSDB_CQ_WRITE_PROGRESS/03"),
     ("rocksDBConfigToJson", "rpc", "355-EXPORT_ROCKSDB_CONFIG_TO_JSON/03"),
     ("exportPopRecord", "cluster", "200056-POP_ROLLBACK/03"),
@@ -200,7 +192,7 @@ REPLAYED = [
     ("getLiteClientInfo", "ok", "200077-GET_LITE_CLIENT_INFO/03"),
     ("getLiteClientInfo", "detail", "200077-GET_LITE_CLIENT_INFO/03"),
     ("triggerLiteDispatch", "ok", "200079-TRIGGER_LITE_DISPATCH/03"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("call", REPLAYED, ids="/".join)
@@ -230,59 +222,21 @@ def test_the_lag_of_a_lite_group_in_apaches_words(rmqadmin: Rmqadmin, case: str,
 
 REFUSED = [
     ("getParentTopicInfo", "not-lite", 1, "Topic [NormalTopic] type not match.", "200075-GET_PARENT_TOPIC_INFO/05"),
-    (
-        "getLiteGroupInfo",
-        "unknown-group",
-        1,
-        "Group [NoSuchGroup] is not a LITE group.",
-        "200078-GET_LITE_GROUP_INFO/07",
-    ),
+    ("getLiteGroupInfo", "unknown-group", 1, "Group [NoSuchGroup] is not a LITE group.",
+     "200078-GET_LITE_GROUP_INFO/07"),
     ("queryCq", "beyond", 5, "the queue 0 of NormalTopic has no offset 900", "321-QUERY_CONSUME_QUEUE/09"),
     ("queryCq", "unknown-topic", 1, "0@NoSuchTopic is not exist!", "321-QUERY_CONSUME_QUEUE/10"),
-    (
-        "getBrokerEpoch",
-        "not-controller-mode",
-        1,
-        "this request only for controllerMode",
-        "1007-GET_BROKER_EPOCH_CACHE/03",
-    ),
+    ("getBrokerEpoch", "not-controller-mode", 1, "this request only for controllerMode",
+     "1007-GET_BROKER_EPOCH_CACHE/03"),
     ("updateControllerConfig", "blacklist", 4, "black list", "1009-UPDATE_CONTROLLER_CONFIG/02", "any config"),
-    (
-        "electMaster",
-        "already-master",
-        1,
-        "The old master 1 is still alive",
-        LEADER,
-        "no replicas",
-        "1002-CONTROLLER_ELECT_MASTER/02",
-    ),
-    (
-        "electMaster",
-        "unknown-replica",
-        1,
-        "Failed to elect a new master",
-        LEADER,
-        "no replicas",
-        "1002-CONTROLLER_ELECT_MASTER/03",
-    ),
-    (
-        "cleanBrokerMetadata",
-        "living",
-        1,
-        "Broker broker-c is still alive",
-        LEADER,
-        "no replicas",
-        "1011-CLEAN_BROKER_DATA/01",
-    ),
-    (
-        "cleanBrokerMetadata",
-        "unknown",
-        1,
-        "Broker no-broker is not existed",
-        LEADER,
-        "no replicas",
-        "1011-CLEAN_BROKER_DATA/02",
-    ),
+    ("electMaster", "already-master", 1, "The old master 1 is still alive", LEADER, "no replicas",
+     "1002-CONTROLLER_ELECT_MASTER/02"),
+    ("electMaster", "unknown-replica", 1, "Failed to elect a new master", LEADER, "no replicas",
+     "1002-CONTROLLER_ELECT_MASTER/03"),
+    ("cleanBrokerMetadata", "living", 1, "Broker broker-c is still alive", LEADER, "no replicas",
+     "1011-CLEAN_BROKER_DATA/01"),
+    ("cleanBrokerMetadata", "unknown", 1, "Broker no-broker is not existed", LEADER, "no replicas",
+     "1011-CLEAN_BROKER_DATA/02"),
     ("addBroker", "not-a-container", 1, "request type 902 not supported", "902-ADD_BROKER/01"),
     ("removeBroker", "not-a-container", 1, "request type 903 not supported", "903-REMOVE_BROKER/01"),
     ("createUser", "exists", 1, "already has a user alice", "3004-AUTH_GET_USER/01"),
@@ -291,7 +245,7 @@ REFUSED = [
     ("deleteAcl", "unknown", 4, "The subject is not exist.", "3009-AUTH_GET_ACL/02"),
     ("getAcl", "unknown", 4, "The subject is not exist.", "3009-AUTH_GET_ACL/02"),
     ("switchTimerEngine", "rocksdb", 1, "timerRocksDBEnable must be configured true", "5001-SWITCH_TIMER_ENGINE/06"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=lambda call: f"{call[0]}/{call[1]}")
