@@ -14,9 +14,11 @@ MARKED_FOLDERS = {"interop": "interop", "spark_tools/spark": "spark"}
 
 
 @in_one_test(
-    (module, marker)
-    for folder, marker in MARKED_FOLDERS.items()
-    for module in sorted((TESTS / folder).rglob("test_*.py"))
+    *(
+        (module, marker)
+        for folder, marker in MARKED_FOLDERS.items()
+        for module in sorted((TESTS / folder).rglob("test_*.py"))
+    )
 )
 def test_modules_that_need_more_than_python_are_marked(module: Path, marker: str) -> None:
     assert f"pytest.mark.{marker}" in marks_of(module)

@@ -41,7 +41,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and not name.isupper()
 
 
-@in_one_test(USERS)
+@in_one_test(*USERS)
 def test_nothing_private_of_a_library_is_named(path: Path) -> None:
     """A module may name private attributes that it or another of ours sets or defines, and no others."""
     tree = ast.parse(path.read_text())

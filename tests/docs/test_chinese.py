@@ -11,17 +11,17 @@ from tests.docs.chinese import ENGLISH, differences, mended
 from tests.support.quick import in_one_test
 
 
-@in_one_test(ENGLISH)
+@in_one_test(*ENGLISH)
 def test_a_page_has_the_code_blocks_of_its_english_page_and_leads_to_chinese_pages(page: Path) -> None:
     assert mended(page) == page.read_text(), "python -m tests.docs.chinese"
 
 
-@in_one_test(ENGLISH)
+@in_one_test(*ENGLISH)
 def test_a_page_says_as_much_as_its_english_page(page: Path) -> None:
     assert differences(page) == [], f"{page}: tests/docs/chinese.py says what to do"
 
 
-@in_one_test(ENGLISH.items())
+@in_one_test(*ENGLISH.items())
 def test_both_languages_lead_to_each_other_at_the_top(page: Path, english: Path) -> None:
     for one, other, name in ((page, english, "English"), (english, page, "中文")):
         assert one.read_text().splitlines()[2] == f"[{name}]({os.path.relpath(other, one.parent)})"

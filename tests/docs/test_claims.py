@@ -26,7 +26,7 @@ ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode", "--p
 ALSO_NAMES = {"clientRebalance", "authClient", "foreachBatch"}
 """A field of the protocol, the end of a setting's name, and a method of Spark."""
 
-of_each_page = in_one_test(WRITTEN)
+of_each_page = in_one_test(*WRITTEN)
 
 
 def code_of(page: Path) -> list[str]:

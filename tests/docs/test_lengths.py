@@ -10,6 +10,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WORDS_MAX = 1200
 
 
-@in_one_test(PAGES)
+@in_one_test(*PAGES)
 def test_a_page_is_short(page: Path) -> None:
     assert len(page.read_text().split()) <= WORDS_MAX

@@ -26,7 +26,7 @@ def broken(page: Path) -> list[str]:
     return wrong
 
 
-@in_one_test(PAGES)
+@in_one_test(*PAGES)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert broken(page) == []
 

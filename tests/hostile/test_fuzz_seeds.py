@@ -9,7 +9,7 @@ from tests.support.quick import in_one_test
 CASES = [(name, number) for name in TARGETS for number in range(len(seeds(name)))]
 
 
-@in_one_test(CASES)
+@in_one_test(*CASES)
 def test_seed(name: str, number: int) -> None:
     run_one(TARGETS[name], seeds(name)[number])
 

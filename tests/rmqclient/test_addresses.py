@@ -69,15 +69,13 @@ def test_a_port_that_is_none_is_named(port: str) -> None:
 
 
 @in_one_test(
-    [
-        ("10.0.0.1:10911", ("near", 1)),  # the rule for the port, though that for the host comes first
-        ("10.0.0.1:10912", ("any", 10912)),
-        ("10.0.0.2:10911", ("two", 10911)),
-        ("10.0.0.2:10912", ("10.0.0.2", 10912)),
-        ("BROKER:7", ("::1", 8)),
-        ("[fe80::1]:5", ("10.0.0.1", 5)),  # not mapped again
-        ("other:5", ("other", 5)),
-    ]
+    ("10.0.0.1:10911", ("near", 1)),  # the rule for the port, though that for the host comes first
+    ("10.0.0.1:10912", ("any", 10912)),
+    ("10.0.0.2:10911", ("two", 10911)),
+    ("10.0.0.2:10912", ("10.0.0.2", 10912)),
+    ("BROKER:7", ("::1", 8)),
+    ("[fe80::1]:5", ("10.0.0.1", 5)),  # not mapped again
+    ("other:5", ("other", 5)),
 )
 def test_one_rule_at_most_decides(address: str, endpoint: tuple[str, int]) -> None:
     text = "10.0.0.1=any, 10.0.0.1:10911=near:1,10.0.0.2:10911=two,Broker=[::1]:8,[fe80::1]=10.0.0.1,"
@@ -88,19 +86,17 @@ def test_one_rule_at_most_decides(address: str, endpoint: tuple[str, int]) -> No
 
 
 @in_one_test(
-    [
-        ("a", "no ="),
-        ("", "no ="),
-        ("=b", "'' is neither"),
-        ("a=", "'' is neither"),
-        ("a:0=b", "'a:0' is neither"),
-        ("a=b:65536", "'b:65536' is neither"),
-        ("::1=b", "in brackets"),
-        ("[a]=b", "in brackets"),
-        ("a=b=c", "'b=c'"),
-        ("a=b,c=d", "'b,c=d'"),
-        ("a=http://b", "neither"),
-    ]
+    ("a", "no ="),
+    ("", "no ="),
+    ("=b", "'' is neither"),
+    ("a=", "'' is neither"),
+    ("a:0=b", "'a:0' is neither"),
+    ("a=b:65536", "'b:65536' is neither"),
+    ("::1=b", "in brackets"),
+    ("[a]=b", "in brackets"),
+    ("a=b=c", "'b=c'"),
+    ("a=b,c=d", "'b,c=d'"),
+    ("a=http://b", "neither"),
 )
 def test_a_bad_rule_is_refused(rule: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:

@@ -17,7 +17,7 @@ from tests.support.quick import first_is_quick, in_one_test
 from tests.support.servers import Server
 
 
-@in_one_test(rmqclient.__all__)
+@in_one_test(*rmqclient.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(rmqclient, name) is not None
     assert name in dir(rmqclient)

@@ -73,7 +73,7 @@ async def test_a_key_keeps_its_queue_while_a_broker_has_no_master() -> None:
 
 
 @in_one_test(
-    [("b:2;a:1", [("b", 2), ("a", 1)]), ("a:4", [("a", 4)]), (None, []), ("", []), ("a:x", []), ("a", []), ("a:٣", [])]
+    ("b:2;a:1", [("b", 2), ("a", 1)]), ("a:4", [("a", 4)]), (None, []), ("", []), ("a:x", []), ("a", []), ("a:٣", [])
 )
 def test_an_order_configuration_says_where_keys_have_their_places(text: str | None, counts: object) -> None:
     assert _order_conf(text) == counts

@@ -98,7 +98,7 @@ def strategy_named(name: str, queues: list[MessageQueue]) -> Strategy:
             return STRATEGIES[name]
 
 
-@in_one_test(VECTORS.read_text().splitlines())
+@in_one_test(*VECTORS.read_text().splitlines())
 def test_each_client_gets_what_apaches_classes_give_it(line: str) -> None:
     case: dict[str, Any] = json.loads(line)
     queues = sorted(

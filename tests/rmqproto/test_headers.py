@@ -77,7 +77,7 @@ def test_unknown_fields_are_passed_over() -> None:
     assert (header.queue_offset, header.sub_version, header.subscription) == (5, 0, None)
 
 
-@in_one_test(sorted(set(REQUEST_HEADERS.values()), key=str))
+@in_one_test(*sorted(set(REQUEST_HEADERS.values()), key=str))
 def test_every_header_of_the_table_survives_the_wire(type: type[Header]) -> None:
     samples = {Int32: 7, Int64: 7, str: "x", bool: True}
     kinds = {

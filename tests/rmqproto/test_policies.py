@@ -104,21 +104,19 @@ def entry(**change: object) -> AclEntry:
 
 
 @in_one_test(
-    [
-        (entry(resource=None), "The resource is null."),
-        (entry(resource="T"), "The resource is null."),
-        (entry(resource="Queue:T"), "The resource is null."),
-        (entry(actions=[]), "The actions is empty."),
-        (entry(actions=["Publish"]), "The actions is empty."),
-        (entry(actions=["Pub", "any"]), "The actions can not be Any."),
-        (entry(source_ips=[" "]), "The source ip is empty."),
-        (entry(source_ips=["10.0.0.256"]), "The source ip is invalid."),
-        (entry(source_ips=["10.0.0.0/33"]), "The source ip is invalid."),
-        (entry(source_ips=["10.0.0.0/255.0.0.0"]), "The source ip is invalid."),
-        (entry(source_ips=["localhost"]), "The source ip is invalid."),
-        (entry(decision=None), "The decision is null or illegal."),
-        (entry(decision="Maybe"), "The decision is null or illegal."),
-    ]
+    (entry(resource=None), "The resource is null."),
+    (entry(resource="T"), "The resource is null."),
+    (entry(resource="Queue:T"), "The resource is null."),
+    (entry(actions=[]), "The actions is empty."),
+    (entry(actions=["Publish"]), "The actions is empty."),
+    (entry(actions=["Pub", "any"]), "The actions can not be Any."),
+    (entry(source_ips=[" "]), "The source ip is empty."),
+    (entry(source_ips=["10.0.0.256"]), "The source ip is invalid."),
+    (entry(source_ips=["10.0.0.0/33"]), "The source ip is invalid."),
+    (entry(source_ips=["10.0.0.0/255.0.0.0"]), "The source ip is invalid."),
+    (entry(source_ips=["localhost"]), "The source ip is invalid."),
+    (entry(decision=None), "The decision is null or illegal."),
+    (entry(decision="Maybe"), "The decision is null or illegal."),
 )
 def test_what_is_no_entry_is_refused_in_apaches_words(bad: AclEntry, remark: str) -> None:
     with pytest.raises(BadPolicy, match=f"^{remark}$".replace(".$", r"\.$")):

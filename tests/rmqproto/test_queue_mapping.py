@@ -34,7 +34,7 @@ def test_offsets_of_a_stay_that_has_ended_or_is_not_decided() -> None:
     assert mapping.logical_offset(item(logic_offset=100, start_offset=3), 1) == 100
 
 
-@in_one_test([(0, 0), (9_999, 0), (10_000, 1), (29_999, 1), (30_000, 2), (10**9, 2), (-5, 0)])
+@in_one_test((0, 0), (9_999, 0), (10_000, 1), (29_999, 1), (30_000, 2), (10**9, 2), (-5, 0))
 def test_the_stay_that_holds_an_offset(offset: int, gen: int) -> None:
     assert mapping.item_at(MOVED, offset).gen == gen
 
@@ -54,14 +54,12 @@ def test_the_queues_that_lead_here() -> None:
 
 
 @in_one_test(
-    [
-        ([item(queue_id=-1)], "should not be negative"),
-        ([item(logic_offset=-1), item(1)], "non-latest item has negative"),
-        ([item(1), item(1, 1, 10)], "gen does not increase"),
-        ([item(start_offset=5, end_offset=4)], "endOffset is smaller"),
-        ([item(0, 0, 10), item(1, 1, 10)], "base logic offset"),
-        ([item(0, 0, 0, end_offset=20), item(1, 1, 10)], "max logic offset"),
-    ]
+    ([item(queue_id=-1)], "should not be negative"),
+    ([item(logic_offset=-1), item(1)], "non-latest item has negative"),
+    ([item(1), item(1, 1, 10)], "gen does not increase"),
+    ([item(start_offset=5, end_offset=4)], "endOffset is smaller"),
+    ([item(0, 0, 10), item(1, 1, 10)], "base logic offset"),
+    ([item(0, 0, 0, end_offset=20), item(1, 1, 10)], "max logic offset"),
 )
 def test_what_no_queue_can_have_been(items: list[LogicQueueMappingItem], problem: str) -> None:
     with pytest.raises(mapping.MappingError, match=problem):

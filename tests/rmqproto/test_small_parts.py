@@ -14,11 +14,11 @@ from rmqproto.wire.signing import sign, signature
 from tests.support.quick import in_one_test
 
 
-@in_one_test([
-        ("", 0), ("*", 42), ("TagA", 2598919), ("TagB", 2598920), ("订单", 1129459), ("中文", 646394),
-        ("\U0001f600", 1772899), ("order_paid_v2_tag", 968481977), ("TopicTest", -1902610879),
-        ("TopicTest-0", 1247014820), ("TopicTest#KEY1", -1656969516),
-    ])  # fmt: skip
+@in_one_test(
+    ("", 0), ("*", 42), ("TagA", 2598919), ("TagB", 2598920), ("订单", 1129459), ("中文", 646394),
+    ("\U0001f600", 1772899), ("order_paid_v2_tag", 968481977), ("TopicTest", -1902610879),
+    ("TopicTest-0", 1247014820), ("TopicTest#KEY1", -1656969516),
+)  # fmt: skip
 def test_java_hash(text: str, value: int) -> None:
     assert java_hash(text) == value
 
@@ -88,13 +88,13 @@ def test_one_property_is_found_as_among_all(text: str) -> None:
     assert properties.message_keys(text.encode()) == expected
 
 
-@in_one_test([
-        ("T", None), ("%RETRY%g", None), ("a|b-c_d", None), ("%RETRY%" + "g" * 120, None),
-        ("", "blank"), ("  ", "blank"), ("a/b", "illegal"), ("../x", "illegal"), ("a\0", "illegal"), ("T\n", "illegal"),
-        ("ä", "illegal"), ("t" * 128, "longer than topic max length: 127"),
-        ("%DLQ%" + "g" * 251, "DLQ or Retry topic: %DLQ%"),
-        ("%RETRY%" + "g" * 249, "longer than topic max length: 255"),
-    ])  # fmt: skip
+@in_one_test(
+    ("T", None), ("%RETRY%g", None), ("a|b-c_d", None), ("%RETRY%" + "g" * 120, None),
+    ("", "blank"), ("  ", "blank"), ("a/b", "illegal"), ("../x", "illegal"), ("a\0", "illegal"), ("T\n", "illegal"),
+    ("ä", "illegal"), ("t" * 128, "longer than topic max length: 127"),
+    ("%DLQ%" + "g" * 251, "DLQ or Retry topic: %DLQ%"),
+    ("%RETRY%" + "g" * 249, "longer than topic max length: 255"),
+)  # fmt: skip
 def test_topic_names(topic: str, problem: str | None) -> None:
     found = names.topic_problem(topic)
     assert found is None if problem is None else problem in (found or "")
@@ -117,11 +117,11 @@ def test_the_secret_key_is_not_shown() -> None:
     assert "sk12345678" not in repr(Credentials("ak", "sk12345678"))
 
 
-@in_one_test([
-        (-1, "V-1"), (15, "V15"), (16, "V3_0_1_SNAPSHOT"), (28, "V3_0_7_SNAPSHOT"), (37, "V3_0_11"), (63, "V3_1_8"),
-        (121, "V3_4_9"), (213, "V4_0_0"), (232, "V4_1_0_SNAPSHOT"), (317, "V4_5_2"), (409, "V4_9_8"), (479, "V5_3_3"),
-        (513, "V5_5_0"), (612, "HIGHER_VERSION"), (1 << 20, "HIGHER_VERSION"),
-    ])  # fmt: skip
+@in_one_test(
+    (-1, "V-1"), (15, "V15"), (16, "V3_0_1_SNAPSHOT"), (28, "V3_0_7_SNAPSHOT"), (37, "V3_0_11"), (63, "V3_1_8"),
+    (121, "V3_4_9"), (213, "V4_0_0"), (232, "V4_1_0_SNAPSHOT"), (317, "V4_5_2"), (409, "V4_9_8"), (479, "V5_3_3"),
+    (513, "V5_5_0"), (612, "HIGHER_VERSION"), (1 << 20, "HIGHER_VERSION"),
+)  # fmt: skip
 def test_names_of_versions(ordinal: int, name: str) -> None:
     """409, which is 4.9.8, used to be shown as a bare number, though mqadmin showed its name."""
     assert version_name(ordinal) == name

@@ -13,15 +13,15 @@ from rmqproto.misread_words import misread_character, misread_word
 from tests.support.quick import in_one_test
 
 
-@in_one_test([
+@in_one_test(
      ("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("", False),
-     ("10.0.0.5", False), ("mq.example", False)])  # fmt: skip
+     ("10.0.0.5", False), ("mq.example", False))  # fmt: skip
 def test_who_reaches_a_host(host: str, is_own: bool) -> None:
     assert is_loopback(host) is is_own
 
 
-@in_one_test([("1", True), ("9876", True), ("65535", True), ("65536", False), ("0", False), ("-1", False), ("", False),
-     ("x", False), ("٣", False), ("9" * 5000, False)])  # fmt: skip
+@in_one_test(("1", True), ("9876", True), ("65535", True), ("65536", False), ("0", False), ("-1", False), ("", False),
+     ("x", False), ("٣", False), ("9" * 5000, False))  # fmt: skip
 def test_what_is_a_port(text: str, is_one: bool) -> None:
     assert is_port(text) is is_one
 
@@ -85,7 +85,7 @@ def test_only_a_body_may_have_blanks() -> None:
     assert misread_character("–w 4") == misread_character("–w\u00a04", is_text=True) == "–"
 
 
-@in_one_test(["-n", "--yes", "5 – 3 degrees", "a–b", "订单", "=–n", "", "\u00a0", "Köln", "\u200bx"])
+@in_one_test("-n", "--yes", "5 – 3 degrees", "a–b", "订单", "=–n", "", "\u00a0", "Köln", "\u200bx")
 def test_other_words_are_words(word: str) -> None:
     assert misread_character(word) is None
 

@@ -218,40 +218,38 @@ def test_requests_become_numbers(server: Server, admin: AdminClient, topic: str)
         ranges(start_ms=4_000_000_000_000)
 
 
-@in_one_test(["", "[]", '{"T": 5}', '{"T":{"b":{"0":[1]}}}', '{"T":{"b":{"0":[-3,2]}}}', '{"T":{"b":{"x":[1,2]}}}'])
+@in_one_test("", "[]", '{"T": 5}', '{"T":{"b":{"0":[1]}}}', '{"T":{"b":{"0":[-3,2]}}}', '{"T":{"b":{"x":[1,2]}}}')
 def test_offsets_that_cannot_be_read(text: str) -> None:
     with pytest.raises(UsageError, match="--offsets"):
         parse_offsets(text)
 
 
 @in_one_test(
-    [
-        ({"topics": []}, "nothing is selected"),
-        ({"path": "/s"}, "either from"),
-        ({"to": "same"}, "back into it"),
-        ({"to": "topic:T"}, "endlessly"),
-        ({"to": "group"}, "is not a target"),
-        ({"to": None}, "where should the messages go"),
-        ({"topics": [], "dlq_group": "%DLQ%g"}, "name the group, g"),
-        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "unchanged leave out --set-tag"),
-        ({"transform": Transform(delay_level=3)}, "delayed"),
-        ({"transform": Transform(delay_level=3)}, "--at-least-once"),
-        ({"at_least_once": True}, "is for --delay-level"),
-        ({"transform": Transform(delay_level=3), "at_least_once": True, "canary": 5}, "come later"),
-        ({"transform": Transform(delay_level=3), "at_least_once": True, "to": "group:g"}, "straight back"),
-        ({"transform": Transform(park_topic="P")}, "needs --dlq"),
-        ({"transform": Transform(park_topic="X", redrives_max=3)}, "go to anyway"),
-        ({"transform": Transform(park_topic="%RETRY%g", redrives_max=3)}, "belongs to a group"),
-        ({"to": "file:/x", "canary": 5}, "a file has none"),
-        ({"dedup": "colour"}, "none of"),
-        ({"dedup_keep": "newest"}, "--dedup-keep newest is none of first, last"),
-        ({"offsets": [], "start_ms": 1}, "only one of them"),
-        ({"name_server": None, "path": "/s"}, "where to send"),
-        ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),
-        ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
-        ({"selection": Selection(body_pattern="(")}, "is not a regular expression"),
-        ({"offsets": [OffsetRange(MessageQueue("U", "b", 0), 1, 2)]}, "not selected"),
-    ]
+    ({"topics": []}, "nothing is selected"),
+    ({"path": "/s"}, "either from"),
+    ({"to": "same"}, "back into it"),
+    ({"to": "topic:T"}, "endlessly"),
+    ({"to": "group"}, "is not a target"),
+    ({"to": None}, "where should the messages go"),
+    ({"topics": [], "dlq_group": "%DLQ%g"}, "name the group, g"),
+    ({"to": "file:/x", "transform": Transform(set_tag="a")}, "unchanged leave out --set-tag"),
+    ({"transform": Transform(delay_level=3)}, "delayed"),
+    ({"transform": Transform(delay_level=3)}, "--at-least-once"),
+    ({"at_least_once": True}, "is for --delay-level"),
+    ({"transform": Transform(delay_level=3), "at_least_once": True, "canary": 5}, "come later"),
+    ({"transform": Transform(delay_level=3), "at_least_once": True, "to": "group:g"}, "straight back"),
+    ({"transform": Transform(park_topic="P")}, "needs --dlq"),
+    ({"transform": Transform(park_topic="X", redrives_max=3)}, "go to anyway"),
+    ({"transform": Transform(park_topic="%RETRY%g", redrives_max=3)}, "belongs to a group"),
+    ({"to": "file:/x", "canary": 5}, "a file has none"),
+    ({"dedup": "colour"}, "none of"),
+    ({"dedup_keep": "newest"}, "--dedup-keep newest is none of first, last"),
+    ({"offsets": [], "start_ms": 1}, "only one of them"),
+    ({"name_server": None, "path": "/s"}, "where to send"),
+    ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),
+    ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
+    ({"selection": Selection(body_pattern="(")}, "is not a regular expression"),
+    ({"offsets": [OffsetRange(MessageQueue("U", "b", 0), 1, 2)]}, "not selected"),
 )
 def test_what_cannot_be_asked_is_said_before_anything_is_asked(changes, problem) -> None:
     request = {"name_server": "127.0.0.1:1", "topics": ["T"], "to": "topic:X", **changes}

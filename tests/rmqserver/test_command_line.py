@@ -179,14 +179,12 @@ def test_nameservers_that_name_none_are_refused(namesrv: str, monkeypatch: pytes
 
 
 @in_one_test(
-    [
-        ({}, FlushMode.ASYNC),
-        ({"data": "d"}, FlushMode.SYNC),
-        ({"settings": ("storePathRootDir=d",)}, FlushMode.SYNC),
-        ({"data": "d", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.ASYNC),
-        ({"data": "d", "flush": "async"}, FlushMode.ASYNC),
-        ({"flush": "sync", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.SYNC),
-    ]
+    ({}, FlushMode.ASYNC),
+    ({"data": "d"}, FlushMode.SYNC),
+    ({"settings": ("storePathRootDir=d",)}, FlushMode.SYNC),
+    ({"data": "d", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.ASYNC),
+    ({"data": "d", "flush": "async"}, FlushMode.ASYNC),
+    ({"flush": "sync", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.SYNC),
 )
 def test_who_keeps_a_store_wants_it_flushed(more: dict[str, object], mode: FlushMode) -> None:
     made = standalone(**more)
@@ -233,15 +231,13 @@ def test_a_broker_alone_needs_a_nameserver(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @in_one_test(
-    [
-        ("auto", None),
-        ("broker.example", ("broker.example", None)),
-        ("broker.example:10911", ("broker.example", 10911)),
-        ("10.0.0.1:80", ("10.0.0.1", 80)),
-        ("fd00::1", ("fd00::1", None)),
-        ("[fd00::1]", ("fd00::1", None)),
-        ("[fd00::1]:80", ("fd00::1", 80)),
-    ]
+    ("auto", None),
+    ("broker.example", ("broker.example", None)),
+    ("broker.example:10911", ("broker.example", 10911)),
+    ("10.0.0.1:80", ("10.0.0.1", 80)),
+    ("fd00::1", ("fd00::1", None)),
+    ("[fd00::1]", ("fd00::1", None)),
+    ("[fd00::1]:80", ("fd00::1", 80)),
 )
 def test_advertise(text: str, advertise: tuple[str, int | None] | None) -> None:
     assert standalone(advertise=text).advertise == advertise
@@ -253,14 +249,12 @@ def test_apaches_key_advertises_too_unless_a_flag_says_otherwise() -> None:
 
 
 @in_one_test(
-    [
-        {"settings": ("traceOn",)},
-        {"settings": ("=1",)},
-        {"settings": ("listenPort=x",)},
-        {"config": "/no/such/file"},
-        {"advertise": "host:99999"},
-        {"advertise": ":1"},
-    ]
+    {"settings": ("traceOn",)},
+    {"settings": ("=1",)},
+    {"settings": ("listenPort=x",)},
+    {"config": "/no/such/file"},
+    {"advertise": "host:99999"},
+    {"advertise": ":1"},
 )
 def test_what_cannot_be_is_a_usage_error(more: dict[str, object]) -> None:
     with pytest.raises(UsageError):

@@ -120,18 +120,16 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
 
 
 @in_one_test(
-    [
-        ({"replicas": 2, "seed": "seed.yaml"}, "--seed and --replicas"),
-        ({"replicas": 2, "metrics_port": 1}, "--metrics-port and --replicas"),
-        ({"replicas": 2, "port": 65_530}, "--port 65530: the last of 2 brokers would use 65541, past 65535"),
-        ({"replicas": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
-        ({"replicas": 2, "brokers": 2}, "--replicas and --brokers"),
-        ({"brokers": 2, "seed": "seed.yaml"}, "--seed and --brokers"),
-        ({"brokers": 2, "settings": ["brokerName=b"]}, "--set brokerName and --brokers"),
-        ({"brokers": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --brokers"),
-        ({"brokers": 2, "advertise": "host:65530"}, "--advertise 65530: the last"),
-        ({"brokers": 2, "settings": ["grpcServerPort=x"]}, "grpcServerPort x: "),
-    ]
+    ({"replicas": 2, "seed": "seed.yaml"}, "--seed and --replicas"),
+    ({"replicas": 2, "metrics_port": 1}, "--metrics-port and --replicas"),
+    ({"replicas": 2, "port": 65_530}, "--port 65530: the last of 2 brokers would use 65541, past 65535"),
+    ({"replicas": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
+    ({"replicas": 2, "brokers": 2}, "--replicas and --brokers"),
+    ({"brokers": 2, "seed": "seed.yaml"}, "--seed and --brokers"),
+    ({"brokers": 2, "settings": ["brokerName=b"]}, "--set brokerName and --brokers"),
+    ({"brokers": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --brokers"),
+    ({"brokers": 2, "advertise": "host:65530"}, "--advertise 65530: the last"),
+    ({"brokers": 2, "settings": ["grpcServerPort=x"]}, "grpcServerPort x: "),
 )
 def test_what_several_brokers_cannot_have(options: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):

@@ -227,17 +227,15 @@ STREAM = {"nameServer": "h:1", "subscribe": "T"}
 
 
 @in_one_test(
-    [
-        ({"endingoffsets": "latest"}, "option endingOffsets has no meaning in a stream: it has no end"),
-        ({"path": "/s"}, "option path has no meaning in a stream: it reads a live cluster"),
-        ({"mode": "scan"}, "option mode has no meaning in a stream"),
-        ({"maxOffsetsPerTriger": "5"}, "no option maxOffsetsPerTriger"),
-        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0 is not a whole number of at least 1"),
-        ({"maxTriggerDelay": "soon", "minOffsetsPerTrigger": "5"}, "maxTriggerDelay=soon is not a duration"),
-        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay needs minOffsetsPerTrigger"),
-        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is more than maxOffsetsPerTrigger=5"),
-        ({"startingOffsets": "now"}, "neither earliest, latest, group:<name> nor JSON"),
-    ]
+    ({"endingoffsets": "latest"}, "option endingOffsets has no meaning in a stream: it has no end"),
+    ({"path": "/s"}, "option path has no meaning in a stream: it reads a live cluster"),
+    ({"mode": "scan"}, "option mode has no meaning in a stream"),
+    ({"maxOffsetsPerTriger": "5"}, "no option maxOffsetsPerTriger"),
+    ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0 is not a whole number of at least 1"),
+    ({"maxTriggerDelay": "soon", "minOffsetsPerTrigger": "5"}, "maxTriggerDelay=soon is not a duration"),
+    ({"maxTriggerDelay": "5m"}, "maxTriggerDelay needs minOffsetsPerTrigger"),
+    ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is more than maxOffsetsPerTrigger=5"),
+    ({"startingOffsets": "now"}, "neither earliest, latest, group:<name> nor JSON"),
 )
 def test_stream_options_without_a_meaning_are_refused(given: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -17,15 +17,13 @@ def first_size_is_quick(sizes: Iterable[tuple[int, int]]) -> list[Any]:
     return [size if not at else pytest.param(size, marks=pytest.mark.slow) for at, size in enumerate(sizes)]
 
 
-def in_one_test(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
+def in_one_test(*cases: Any) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """One test that tries all cases; of a tuple, each part is an argument. For checks of a millisecond: a test costs
     five, to be collected by each worker, carried out and reported."""
 
-    tried = list(cases)
-
     def of(check: Callable[..., None]) -> Callable[[], None]:
         def test() -> None:
-            for case in tried:
+            for case in cases:
                 try:
                     check(*case) if isinstance(case, tuple) else check(case)
                 except BaseException as error:

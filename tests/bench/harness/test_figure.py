@@ -8,16 +8,14 @@ from tests.support.quick import in_one_test
 
 
 @in_one_test(
-    [
-        (Figure("f", "ms", 300, at_most=300), True),
-        (Figure("f", "ms", 301, at_most=300), False),
-        (Figure("f", "MB/s", 25, 100, ratio_at_least=0.25), True),
-        (Figure("f", "MB/s", 24, 100, ratio_at_least=0.25), False),
-        (Figure("f", "ms", 10, 100, ratio_at_most=0.1), True),
-        (Figure("f", "ms", 11, 100, ratio_at_most=0.1), False),
-        (Figure("f", "ms", 11, 100), None),
-        (Figure("f", "ms", 11, None, ratio_at_most=0.1), None),  # Apache was left out
-    ]
+    (Figure("f", "ms", 300, at_most=300), True),
+    (Figure("f", "ms", 301, at_most=300), False),
+    (Figure("f", "MB/s", 25, 100, ratio_at_least=0.25), True),
+    (Figure("f", "MB/s", 24, 100, ratio_at_least=0.25), False),
+    (Figure("f", "ms", 10, 100, ratio_at_most=0.1), True),
+    (Figure("f", "ms", 11, 100, ratio_at_most=0.1), False),
+    (Figure("f", "ms", 11, 100), None),
+    (Figure("f", "ms", 11, None, ratio_at_most=0.1), None),  # Apache was left out
 )
 def test_a_figure_is_held_against_its_bar(figure: Figure, is_reached: bool | None) -> None:
     assert figure.is_reached is is_reached

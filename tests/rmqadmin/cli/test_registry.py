@@ -20,7 +20,7 @@ from tests.support.quick import in_one_test
 
 MQADMIN: dict[str, list[tuple[str | None, str | None, bool]]] = json.loads((GOLDEN / "options.json").read_text())
 
-of_each_command = in_one_test(ENTRIES)
+of_each_command = in_one_test(*ENTRIES)
 
 
 def test_no_name_stands_twice_in_any_case() -> None:

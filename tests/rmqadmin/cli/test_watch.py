@@ -39,21 +39,19 @@ class Lags(Result, frozen=True):
 
 
 @in_one_test(
-    [
-        ("lag_count == 0", [0, 0], True),
-        ("lag_count==0", [0, 1], False),
-        ("lag_count == 0", [], False),  # no rows is not the same as no lag
-        ("lag_count == 0", [0, None], False),
-        ("lag_count < 2", [0, 1], True),
-        ("lag_count >= 1", [1, 5], True),
-        ("lag_count != 3", [1, 5], True),
-        ("total_count <= 6", [1, 5], True),
-        ("total_count > 6", [1, 5], False),
-        ("active == true", [0, 0], True),
-        ("active == true", [0, 1], False),
-        ("name == q0", [4], True),
-        ("name == 'q0'", [4, 4], False),
-    ]
+    ("lag_count == 0", [0, 0], True),
+    ("lag_count==0", [0, 1], False),
+    ("lag_count == 0", [], False),  # no rows is not the same as no lag
+    ("lag_count == 0", [0, None], False),
+    ("lag_count < 2", [0, 1], True),
+    ("lag_count >= 1", [1, 5], True),
+    ("lag_count != 3", [1, 5], True),
+    ("total_count <= 6", [1, 5], True),
+    ("total_count > 6", [1, 5], False),
+    ("active == true", [0, 0], True),
+    ("active == true", [0, 1], False),
+    ("name == q0", [4], True),
+    ("name == 'q0'", [4, 4], False),
 )
 def test_a_condition_holds_for_the_summary_or_for_every_row(
     expression: str, lags: list[int | None], holds: bool

@@ -17,11 +17,11 @@ from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from tests.support.quick import in_one_test
 
 
-@in_one_test([
-        ("pageCacheLockTimeMills", "value_ms"), ("putMessageEntireTimeMax", "value_ms"), ("putLatency999", "value_ms"),
-        ("masterLeaseLeftMs", "value_ms"), ("timerReadBehind", "value_s"), ("dispatchBehindBytes", "value_bytes"),
-        ("commitLogDiskRatio_/a", "value_ratio"), ("putTps", "value_tps"), ("putMessageTimesTotal", "value"),
-    ])  # fmt: skip
+@in_one_test(
+    ("pageCacheLockTimeMills", "value_ms"), ("putMessageEntireTimeMax", "value_ms"), ("putLatency999", "value_ms"),
+    ("masterLeaseLeftMs", "value_ms"), ("timerReadBehind", "value_s"), ("dispatchBehindBytes", "value_bytes"),
+    ("commitLogDiskRatio_/a", "value_ratio"), ("putTps", "value_tps"), ("putMessageTimesTotal", "value"),
+)  # fmt: skip
 def test_a_value_has_the_unit_that_its_name_ends_with(name: str, column: str) -> None:
     row = StatusRow(broker_addr="a:1", name=name, value=8300)
     given = next(one for one in columns(StatusRow) if one.name == "value")
@@ -57,19 +57,17 @@ MASTERLESS = ReplicaSet(in_sync_replicas=[replica(1, alive=False)], not_in_sync_
 
 
 @in_one_test(
-    [
-        (None, 2, "The controller knows no broker broker-a: one registers if enableControllerMode=true."),
-        (
-            KNOWN,
-            9,
-            "broker-a has no replica 9, but 1 at h:1, 2 at h:2, 3 at h:3, 4 at h:4. In sync and alive: 2 at h:2.",
-        ),
-        (KNOWN, 4, "The replica 4 at h:4 is not alive: start it. In sync and alive: 2 at h:2."),
-        (KNOWN, 3, "The replica 3 is alive and not in sync: `rmqadmin haStatus -b h:1` shows what it lacks."),
-        (KNOWN, 2, "`rmqadmin haStatus -b h:1` shows whether the replica 2 is behind. Try again, or stop the master"),
-        (MASTERLESS, 1, "The replica 1 at h:1 is not alive: start it. In sync and alive: none."),
-        (MASTERLESS, 2, "In sync and alive: none. With enableElectUncleanMaster=true"),
-    ]
+    (None, 2, "The controller knows no broker broker-a: one registers if enableControllerMode=true."),
+    (
+        KNOWN,
+        9,
+        "broker-a has no replica 9, but 1 at h:1, 2 at h:2, 3 at h:3, 4 at h:4. In sync and alive: 2 at h:2.",
+    ),
+    (KNOWN, 4, "The replica 4 at h:4 is not alive: start it. In sync and alive: 2 at h:2."),
+    (KNOWN, 3, "The replica 3 is alive and not in sync: `rmqadmin haStatus -b h:1` shows what it lacks."),
+    (KNOWN, 2, "`rmqadmin haStatus -b h:1` shows whether the replica 2 is behind. Try again, or stop the master"),
+    (MASTERLESS, 1, "The replica 1 at h:1 is not alive: start it. In sync and alive: none."),
+    (MASTERLESS, 2, "In sync and alive: none. With enableElectUncleanMaster=true"),
 )
 def test_it_says_who_is_alive_and_in_sync(known: ReplicaSet | None, wanted: int, told: str) -> None:
     """It said "Failed to elect a new master", and nothing else."""
@@ -124,10 +122,10 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 NOW_MS = 1_795_262_400_000
 
 
-@in_one_test([
-        (0, "now"), (999, "now"), (1000, "1s ago"), (4 * MINUTE_MS + 59_000, "4m ago"), (HOUR_MS, "1h ago"),
-        (49 * HOUR_MS, "2d ago"), (24_000 * 24 * HOUR_MS, "24,000d ago"), (-5 * MINUTE_MS, "in 5m"), (-1, "now"),
-    ])  # fmt: skip
+@in_one_test(
+    (0, "now"), (999, "now"), (1000, "1s ago"), (4 * MINUTE_MS + 59_000, "4m ago"), (HOUR_MS, "1h ago"),
+    (49 * HOUR_MS, "2d ago"), (24_000 * 24 * HOUR_MS, "24,000d ago"), (-5 * MINUTE_MS, "in 5m"), (-1, "now"),
+)  # fmt: skip
 def test_ages(length_ms: int, text: str) -> None:
     assert due(NOW_MS - length_ms, NOW_MS) == text
     if length_ms > -1000:

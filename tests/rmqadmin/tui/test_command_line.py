@@ -42,14 +42,12 @@ def test_what_a_line_means() -> None:
 
 
 @in_one_test(
-    [
-        ("", "empty"),
-        ("topcis", "Did you mean topics?"),
-        ("resetOffset", "the palette (ctrl+p) and by `rmqadmin shell`"),
-        ("group", "group is followed by a group"),
-        ("group lag billing", None),
-        ("topics x", "topics is followed by nothing"),
-    ]
+    ("", "empty"),
+    ("topcis", "Did you mean topics?"),
+    ("resetOffset", "the palette (ctrl+p) and by `rmqadmin shell`"),
+    ("group", "group is followed by a group"),
+    ("group lag billing", None),
+    ("topics x", "topics is followed by nothing"),
 )
 def test_what_is_no_place_is_said(line: str, said: str | None) -> None:
     if said is None:
@@ -282,15 +280,13 @@ class SomeNames(KnownNames):
 
 
 @in_one_test(
-    [
-        ("Top", ["topics", "topic "]),
-        ("ctx prod", ["ctx prod"]),
-        ("messages ", ["messages producers"]),
-        ("messages %", ["messages %RETRY%prod"]),
-        ("save prod", []),
-        ("topics x", []),
-        ("nowhere x", []),
-    ]
+    ("Top", ["topics", "topic "]),
+    ("ctx prod", ["ctx prod"]),
+    ("messages ", ["messages producers"]),
+    ("messages %", ["messages %RETRY%prod"]),
+    ("save prod", []),
+    ("topics x", []),
+    ("nowhere x", []),
 )
 def test_what_may_follow(text: str, lines: list[str]) -> None:
     assert [line for line, _ in offered(text, SomeNames())] == lines

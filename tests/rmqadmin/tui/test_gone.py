@@ -214,17 +214,15 @@ def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
 
 
 @in_one_test(
-    [
-        (GroupNumbers(consume_tps=0.0, client_count=0), "- - 0.0 0 -"),
-        (GroupNumbers(lag_count=0, consume_tps=0.0, client_count=0), "0 - 0.0 0 -"),
-        (GroupNumbers(lag_count=3, consume_tps=0.0, client_count=0), "3 ? 0.0 0 -"),
-        (GroupNumbers(error="no answer"), "? ? ? ? ?"),
-        (
-            GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",), lag_lacking=("broker-b",)),
-            "? ? ≥0.0 ≥0 ?",
-        ),
-        (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 ?"),
-    ]
+    (GroupNumbers(consume_tps=0.0, client_count=0), "- - 0.0 0 -"),
+    (GroupNumbers(lag_count=0, consume_tps=0.0, client_count=0), "0 - 0.0 0 -"),
+    (GroupNumbers(lag_count=3, consume_tps=0.0, client_count=0), "3 ? 0.0 0 -"),
+    (GroupNumbers(error="no answer"), "? ? ? ? ?"),
+    (
+        GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",), lag_lacking=("broker-b",)),
+        "? ? ≥0.0 ≥0 ?",
+    ),
+    (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 ?"),
 )
 def test_what_a_group_has_none_of_is_a_dash_and_what_is_not_known_is_unknown(numbers: GroupNumbers, cells: str) -> None:
     names = ("lag_count", "lag_ms", "consume_tps", "client_count", "message_model")

@@ -34,15 +34,13 @@ from tests.support.quick import in_one_test
 
 
 @in_one_test(
-    [
-        (None, "-"),
-        (-5, "0 ms"),
-        (999, "999 ms"),
-        (59_999, "59 s"),
-        (185_000, "3m05s"),
-        (15_120_000, "4h12m"),
-        (3 * 86_400_000 + 14_400_000, "3d04h"),
-    ]
+    (None, "-"),
+    (-5, "0 ms"),
+    (999, "999 ms"),
+    (59_999, "59 s"),
+    (185_000, "3m05s"),
+    (15_120_000, "4h12m"),
+    (3 * 86_400_000 + 14_400_000, "3d04h"),
 )
 def test_durations(length_ms: int | None, text: str) -> None:
     assert duration(length_ms) == text
@@ -145,7 +143,7 @@ def test_json_keeps_digits_order_and_doubles() -> None:
     ]  # fmt: skip
 
 
-@in_one_test([b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000])
+@in_one_test(b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000)
 def test_what_is_no_json_has_no_tree(body: bytes) -> None:
     assert parse_json_untrusted(body) is None
     assert why_no_tree(body) == "The body is not a JSON object or array."

@@ -15,18 +15,16 @@ from tests.support.quick import in_one_test
 
 
 @in_one_test(
-    [
-        ("", {}),
-        ("# a comment\n! another\n\n \t\n", {}),
-        ("a=1\nb:2\nc 3\nd\t=\t4\r\ne\r", {"a": "1", "b": "2", "c": "3", "d": "4", "e": ""}),
-        ("a = 1 = 2 ", {"a": "1 = 2 "}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=1,\\\n   2,\\\n#3", {"a": "1,2,#3"}),
-        ("path=C:\\\\temp\nnext=x", {"path": "C:\\temp", "next": "x"}),
-        ("a\\ b\\=c=\\u4e2d\\n\\q", {"a b=c": "中\nq"}),
-        ("a=1\\", {"a": "1"}),
-        ("=value", {"": "value"}),
-    ]
+    ("", {}),
+    ("# a comment\n! another\n\n \t\n", {}),
+    ("a=1\nb:2\nc 3\nd\t=\t4\r\ne\r", {"a": "1", "b": "2", "c": "3", "d": "4", "e": ""}),
+    ("a = 1 = 2 ", {"a": "1 = 2 "}),
+    ("a=1\na=2", {"a": "2"}),
+    ("a=1,\\\n   2,\\\n#3", {"a": "1,2,#3"}),
+    ("path=C:\\\\temp\nnext=x", {"path": "C:\\temp", "next": "x"}),
+    ("a\\ b\\=c=\\u4e2d\\n\\q", {"a b=c": "中\nq"}),
+    ("a=1\\", {"a": "1"}),
+    ("=value", {"": "value"}),
 )
 def test_reads_as_java_reads(text: str, pairs: dict[str, str]) -> None:
     assert parse_untrusted(text) == pairs
@@ -66,15 +64,13 @@ PLACES = (1, 2, 4, 8, 16, 100, 1000)
 
 
 @in_one_test(
-    [
-        ("session-1", (0, 0, 3, 3, 10, 98, 98)),
-        ("session-2", (0, 0, 2, 4, 9, 92, 501)),
-        ("a", (0, 0, 0, 0, 0, 29, 346)),
-        ("order_7", (0, 1, 2, 6, 6, 57, 431)),
-        ("Zz-9", (0, 1, 3, 7, 7, 66, 675)),
-        ("x", (0, 1, 1, 4, 12, 36, 36)),
-        ("device-000001", (0, 0, 0, 5, 5, 37, 611)),
-    ]
+    ("session-1", (0, 0, 3, 3, 10, 98, 98)),
+    ("session-2", (0, 0, 2, 4, 9, 92, 501)),
+    ("a", (0, 0, 0, 0, 0, 29, 346)),
+    ("order_7", (0, 1, 2, 6, 6, 57, 431)),
+    ("Zz-9", (0, 1, 3, 7, 7, 66, 675)),
+    ("x", (0, 1, 1, 4, 12, 36, 36)),
+    ("device-000001", (0, 0, 0, 5, 5, 37, 611)),
 )
 def test_places_are_those_of_guava(text: str, expected: tuple[int, ...]) -> None:
     assert tuple(jump_hash(java_hash(text), count) for count in PLACES) == expected

@@ -115,21 +115,19 @@ def test_none_members_are_left_out() -> None:
 
 
 @in_one_test(
-    [
-        ("{a:1,'b':2}", {"a": 1, "b": 2}),
-        ("\ufeff[1]", [1]),
-        ('"\\ud83d\\ude00"', "\U0001f600"),
-        ("9223372036854775807", 9223372036854775807),
-        (" { } ", {}),
-        ('{"a":[1,2,],}', {"a": [1, 2]}),
-        ("1e3", 1000.0),
-    ]
+    ("{a:1,'b':2}", {"a": 1, "b": 2}),
+    ("\ufeff[1]", [1]),
+    ('"\\ud83d\\ude00"', "\U0001f600"),
+    ("9223372036854775807", 9223372036854775807),
+    (" { } ", {}),
+    ('{"a":[1,2,],}', {"a": [1, 2]}),
+    ("1e3", 1000.0),
 )
 def test_accepted(text: str, value: Any) -> None:
     assert fastjson.parse_untrusted(text) == value
 
 
-@in_one_test(["", "{", "[1 2]", "{1}", "tru", '"open', '"\\x"', '"\\u12"', "{}{}", "[" * 65 + "]" * 65, "9" * 5000])
+@in_one_test("", "{", "[1 2]", "{1}", "tru", '"open', '"\\x"', '"\\u12"', "{}{}", "[" * 65 + "]" * 65, "9" * 5000)
 def test_refused_with_the_position(text: str) -> None:
     with pytest.raises(ProtocolError, match="character"):
         fastjson.parse_untrusted(text)

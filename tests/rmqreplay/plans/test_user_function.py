@@ -84,16 +84,14 @@ def test_properties_may_be_changed_and_the_order_may_not() -> None:
 
 
 @in_one_test(
-    [
-        ("return None", "returned NoneType"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("return batch.select(['body'])", "left out the column topic"),
-        ("return pa.concat_batches([batch, batch])", "a message twice"),
-        ("return batch.set_column(3, 'queueOffset', pa.array([9] * len(batch)))", "not given"),
-        ("return batch.set_column(7, 'body', pa.array([1] * len(batch)))", "of other types"),
-        ("return batch.slice(0, 1)", "gives other messages when it is called again"),
-        ("return batch.filter(pa.array([next(chance) for _ in batch['topic']]))", "when it is called again"),
-    ]
+    ("return None", "returned NoneType"),
+    ("1 / 0", "ZeroDivisionError: division by zero"),
+    ("return batch.select(['body'])", "left out the column topic"),
+    ("return pa.concat_batches([batch, batch])", "a message twice"),
+    ("return batch.set_column(3, 'queueOffset', pa.array([9] * len(batch)))", "not given"),
+    ("return batch.set_column(7, 'body', pa.array([1] * len(batch)))", "of other types"),
+    ("return batch.slice(0, 1)", "gives other messages when it is called again"),
+    ("return batch.filter(pa.array([next(chance) for _ in batch['topic']]))", "when it is called again"),
 )
 def test_what_would_lose_or_double_a_message_is_refused(body: str, said: str) -> None:
     """The dry run detects functions that depend on chance or on neighbouring rows: a second call has no consequences

@@ -44,16 +44,16 @@ def test_all_of_them() -> None:
     )  # fmt: skip
 
 
-@in_one_test([
-        ("authenticationEnabled", "yes"), ("authenticationWhitelist", "SEND_MESSAGE"), ("authorizationWhitelist", "-1"),
-        ("authenticationProvider", "com.example.Mine"), ("authorizationStrategy", "com.example.Mine"),
-        ("authenticationMetadataProvider", "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider"),
-        ("statefulAuthenticationCacheMaxNum", "0"), ("statefulAuthenticationCacheExpiredSecond", "soon"),
-        ("initAuthenticationUser", "root:hunter2"), ("initAuthenticationUser", '{"username":"hunter2"}'),
-        ("initAuthenticationUser", '{"username":"","password":"hunter2"}'), ("initAuthenticationUser", '["hunter2"]'),
-        ("innerClientAuthenticationCredentials", '{"accessKey":"hunter2","secretKey":" "}'),
-        ("innerClientAuthenticationCredentials", '{"accessKey":"a","secretKey":5}'),
-    ])  # fmt: skip
+@in_one_test(
+    ("authenticationEnabled", "yes"), ("authenticationWhitelist", "SEND_MESSAGE"), ("authorizationWhitelist", "-1"),
+    ("authenticationProvider", "com.example.Mine"), ("authorizationStrategy", "com.example.Mine"),
+    ("authenticationMetadataProvider", "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider"),
+    ("statefulAuthenticationCacheMaxNum", "0"), ("statefulAuthenticationCacheExpiredSecond", "soon"),
+    ("initAuthenticationUser", "root:hunter2"), ("initAuthenticationUser", '{"username":"hunter2"}'),
+    ("initAuthenticationUser", '{"username":"","password":"hunter2"}'), ("initAuthenticationUser", '["hunter2"]'),
+    ("innerClientAuthenticationCredentials", '{"accessKey":"hunter2","secretKey":" "}'),
+    ("innerClientAuthenticationCredentials", '{"accessKey":"a","secretKey":5}'),
+)  # fmt: skip
 def test_a_bad_value_is_said_by_its_key(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"^{key}") as caught:
         auth_settings(ON | {key: value})

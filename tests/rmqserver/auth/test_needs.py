@@ -58,7 +58,7 @@ def test_every_served_code_is_in_it() -> None:
     assert set.union(*dispatch_tables()) <= SERVED.keys()
 
 
-@in_one_test(sorted(set(map(int, ANNOTATIONS)) - BY_SWITCH - NOT_OURS))
+@in_one_test(*sorted(set(map(int, ANNOTATIONS)) - BY_SWITCH - NOT_OURS))
 def test_it_asks_what_the_annotations_ask(code: int) -> None:
     annotation = ANNOTATIONS[str(code)]
     actions = ",".join(name.capitalize() for name in annotation["actions"])

@@ -59,21 +59,19 @@ def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
 
 
 @in_one_test(
-    [
-        ("flushDiskType", "SOMETIMES"),
-        ("traceOn", "yes"),
-        ("sendThreadPoolQueueCapacity", "many"),  # nothing here reads it, but it is wrong
-        ("maxMessageSize", "0"),
-        ("messageDelayLevel", "soon"),
-        ("deleteWhen", "25"),
-        ("listenPort", "70000"),
-        ("namesrvAddr", "local host"),
-        ("namesrvAddr", "a:1;b:x"),
-        ("brokerPermission", "9"),
-        ("brokerRole", "SLAVE"),
-        ("storeType", "defaultRocksDB"),
-        ("logicalDiskSpaceCleanForciblyThreshold", "half"),
-    ]
+    ("flushDiskType", "SOMETIMES"),
+    ("traceOn", "yes"),
+    ("sendThreadPoolQueueCapacity", "many"),  # nothing here reads it, but it is wrong
+    ("maxMessageSize", "0"),
+    ("messageDelayLevel", "soon"),
+    ("deleteWhen", "25"),
+    ("listenPort", "70000"),
+    ("namesrvAddr", "local host"),
+    ("namesrvAddr", "a:1;b:x"),
+    ("brokerPermission", "9"),
+    ("brokerRole", "SLAVE"),
+    ("storeType", "defaultRocksDB"),
+    ("logicalDiskSpaceCleanForciblyThreshold", "half"),
 )
 def test_a_bad_value_at_start_is_an_error_that_names_it(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"{key}={value}"):
@@ -289,11 +287,11 @@ def test_what_java_cannot_parse_changes_nothing_and_is_no_error(key: str, value:
     assert BrokerConfig().update({key: value}) == set()
 
 
-@in_one_test([
-        ("brokerPermission", "7"), ("messageDelayLevel", "soon"), ("messageDelayLevel", "1s " * 257),
-        ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost:x"), ("brokerRole", "SLAVE"),
-        ("storeType", "defaultRocksDB"),
-    ])  # fmt: skip
+@in_one_test(
+    ("brokerPermission", "7"), ("messageDelayLevel", "soon"), ("messageDelayLevel", "1s " * 257),
+    ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost:x"), ("brokerRole", "SLAVE"),
+    ("storeType", "defaultRocksDB"),
+)  # fmt: skip
 def test_over_the_wire_what_cannot_be_worked_with_is_refused(key: str, value: str) -> None:
     config = BrokerConfig()
     before, version = config.render(), config.data_version.counter

@@ -57,22 +57,20 @@ def test_clients_are_checked_if_three_settings_agree() -> None:
 
 
 @in_one_test(
-    [
-        ({"tls.server.mode": "enforcing"}, "needs a certificate"),
-        ({"tls.server.mode": "enforcing", "tls.test.mode.enable": "false"}, "needs a certificate"),
-        ({"tls.test.mode.enable": "no"}, "one of true, false"),
-        ({"tls.server.mode": "strict"}, "one of disabled, permissive, enforcing"),
-        ({"tls.server.certPath": "/c.pem"}, "tls.server.keyPath is needed"),
-        ({"tls.server.keyPassword": "x"}, "tls.server.certPath is needed"),
-        ({**CERT, "tls.server.authClient": "true"}, "checks nobody"),
-        ({**CERT, "tls.server.trustCertPath": "/ca.pem"}, "checks nobody"),
-        ({**CERT, "tls.server.need.client.auth": "require"}, "would let in every certificate"),
-        ({"tls.server.need.client.auth": "always"}, "one of none, optional, require"),
-        ({"tls.client.authServer": "true"}, "no effect without TLS"),
-        ({"tls.client.trustCertPath": "/ca.pem"}, "no effect without TLS"),
-        ({"useTLS": "true", "tls.client.trustCertPath": "/ca.pem"}, "checks nobody"),
-        ({"tls.config.file": "/no/such/file"}, "No such file"),
-    ]
+    ({"tls.server.mode": "enforcing"}, "needs a certificate"),
+    ({"tls.server.mode": "enforcing", "tls.test.mode.enable": "false"}, "needs a certificate"),
+    ({"tls.test.mode.enable": "no"}, "one of true, false"),
+    ({"tls.server.mode": "strict"}, "one of disabled, permissive, enforcing"),
+    ({"tls.server.certPath": "/c.pem"}, "tls.server.keyPath is needed"),
+    ({"tls.server.keyPassword": "x"}, "tls.server.certPath is needed"),
+    ({**CERT, "tls.server.authClient": "true"}, "checks nobody"),
+    ({**CERT, "tls.server.trustCertPath": "/ca.pem"}, "checks nobody"),
+    ({**CERT, "tls.server.need.client.auth": "require"}, "would let in every certificate"),
+    ({"tls.server.need.client.auth": "always"}, "one of none, optional, require"),
+    ({"tls.client.authServer": "true"}, "no effect without TLS"),
+    ({"tls.client.trustCertPath": "/ca.pem"}, "no effect without TLS"),
+    ({"useTLS": "true", "tls.client.trustCertPath": "/ca.pem"}, "checks nobody"),
+    ({"tls.config.file": "/no/such/file"}, "No such file"),
 )
 def test_what_would_guard_less_than_it_says_is_refused(given: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

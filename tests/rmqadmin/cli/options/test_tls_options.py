@@ -159,17 +159,15 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
 
 
 @in_one_test(
-    [
-        (CommonOptions(tls_ca="ca.pem"), "need --tls"),
-        (CommonOptions(tls_insecure=True), "need --tls"),
-        (
-            CommonOptions(tls=True, tls_ca="ca.pem", tls_insecure=True),
-            "a CA certificate and insecure exclude each other",
-        ),
-        (CommonOptions(tls=True, tls_key="key.pem"), "a key needs its certificate"),
-        (CommonOptions(tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
-        (CommonOptions(tls=True, tls_ca=__file__), "PEM"),
-    ]
+    (CommonOptions(tls_ca="ca.pem"), "need --tls"),
+    (CommonOptions(tls_insecure=True), "need --tls"),
+    (
+        CommonOptions(tls=True, tls_ca="ca.pem", tls_insecure=True),
+        "a CA certificate and insecure exclude each other",
+    ),
+    (CommonOptions(tls=True, tls_key="key.pem"), "a key needs its certificate"),
+    (CommonOptions(tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
+    (CommonOptions(tls=True, tls_ca=__file__), "PEM"),
 )
 def test_options_that_say_nothing_together_are_refused(options: CommonOptions, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -18,25 +18,23 @@ from tests.support.quick import in_one_test
 
 
 @in_one_test(
-    [
-        (errors.UsageError("x"), 2),
-        (errors.ConnectError("x", address="h:1"), 3),
-        (errors.RefusedError(16, "x"), 4),
-        (errors.RefusedError(17, "x"), 5),
-        (errors.RefusedError(22, "x"), 5),
-        (errors.RefusedError(26, "x"), 5),
-        (errors.RefusedError(206, "x"), 5),
-        (errors.RefusedError(208, "x"), 5),
-        (errors.RefusedError(1, "x"), 1),
-        (errors.RefusedError(207, "x"), 1),
-        (errors.RefusedError(4711, "x"), 1),
-        (errors.NotFoundError("x"), 5),
-        (errors.RequestTimeoutError("x"), 6),
-        (errors.ProtocolError("x"), 1),
-        (errors.StorageError("x"), 1),
-        (KeyboardInterrupt(), 130),
-        (RuntimeError("x"), 1),
-    ]
+    (errors.UsageError("x"), 2),
+    (errors.ConnectError("x", address="h:1"), 3),
+    (errors.RefusedError(16, "x"), 4),
+    (errors.RefusedError(17, "x"), 5),
+    (errors.RefusedError(22, "x"), 5),
+    (errors.RefusedError(26, "x"), 5),
+    (errors.RefusedError(206, "x"), 5),
+    (errors.RefusedError(208, "x"), 5),
+    (errors.RefusedError(1, "x"), 1),
+    (errors.RefusedError(207, "x"), 1),
+    (errors.RefusedError(4711, "x"), 1),
+    (errors.NotFoundError("x"), 5),
+    (errors.RequestTimeoutError("x"), 6),
+    (errors.ProtocolError("x"), 1),
+    (errors.StorageError("x"), 1),
+    (KeyboardInterrupt(), 130),
+    (RuntimeError("x"), 1),
 )
 def test_each_kind_of_error_has_its_exit_status(error: BaseException, status: int) -> None:
     assert diagnostics.exit_code(error) == status
@@ -153,19 +151,17 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
 
 
 @in_one_test(
-    [
-        ("username cannot be null.", "give -ak and -sk"),
-        ("User:nobody is not found.", "Check -ak"),
-        ("check signature failed.", "Check -sk"),
-        ("User:low has no permission to access Topic:T from 127.0.0.1, no matched policies.", "`rmqadmin acl can`"),
-        ("The subject is null.", "User:alice"),
-        ("The subject is not exist.", "`rmqadmin listUser`"),
-        ("The subject of User:bob is not exist.", "`rmqadmin listUser`"),
-        ("The resource is null.", "Topic:order*"),
-        ("The actions can not be Any.", "All, Pub, Sub"),
-        ("The source ip is invalid.", "10.1.0.0/16"),
-        ("the group[G] cannot subscribe", "`rmqadmin topicRoute -l`"),
-    ]
+    ("username cannot be null.", "give -ak and -sk"),
+    ("User:nobody is not found.", "Check -ak"),
+    ("check signature failed.", "Check -sk"),
+    ("User:low has no permission to access Topic:T from 127.0.0.1, no matched policies.", "`rmqadmin acl can`"),
+    ("The subject is null.", "User:alice"),
+    ("The subject is not exist.", "`rmqadmin listUser`"),
+    ("The subject of User:bob is not exist.", "`rmqadmin listUser`"),
+    ("The resource is null.", "Topic:order*"),
+    ("The actions can not be Any.", "All, Pub, Sub"),
+    ("The source ip is invalid.", "10.1.0.0/16"),
+    ("the group[G] cannot subscribe", "`rmqadmin topicRoute -l`"),
 )
 def test_what_a_broker_cannot_read_is_not_told_as_a_missing_permission(remark: str, hinted: str) -> None:
     """Brokers answer 16 to `createAcl -r T`, too, and the hint used to send people to their keys."""

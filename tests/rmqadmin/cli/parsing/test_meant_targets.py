@@ -23,24 +23,22 @@ from tests.support.servers import Fresh, Server
 
 
 @in_one_test(
-    [
-        ("10.0.0.1", "10.0.0.1:9876"),
-        ("10.0.0.1:7", "10.0.0.1:7"),
-        ("host", "host:9876"),
-        ("name.server.example", "name.server.example:9876"),
-        ("[::1]", "[::1]:9876"),
-        ("[::1]:7", "[::1]:7"),
-        ("::1", "[::1]:9876"),
-        ("fe80::1:9876", "fe80::1:9876"),
-        ("http://10.0.0.1", "10.0.0.1:9876"),
-    ]
+    ("10.0.0.1", "10.0.0.1:9876"),
+    ("10.0.0.1:7", "10.0.0.1:7"),
+    ("host", "host:9876"),
+    ("name.server.example", "name.server.example:9876"),
+    ("[::1]", "[::1]:9876"),
+    ("[::1]:7", "[::1]:7"),
+    ("::1", "[::1]:9876"),
+    ("fe80::1:9876", "fe80::1:9876"),
+    ("http://10.0.0.1", "10.0.0.1:9876"),
 )
 def test_a_name_server_without_a_port_has_apaches(text: str, addr: str) -> None:
     assert parse_namesrvs(f"{text};other") == [addr, "other:9876"]
     assert with_port("10.0.0.1", BROKER_PORT) == "10.0.0.1:10911"
 
 
-@in_one_test(["10.0.0.1:", "a b", "a/b", ":9876", "10.0.0.1:99999", "10.0.0.1:x", ";"])
+@in_one_test("10.0.0.1:", "a b", "a/b", ":9876", "10.0.0.1:99999", "10.0.0.1:x", ";")
 def test_what_is_no_address_stays_an_error(text: str) -> None:
     with pytest.raises(UsageError):
         parse_namesrvs(text)
@@ -79,18 +77,16 @@ def _answer(request: Command) -> Command | None:
 
 
 @in_one_test(
-    [
-        ("broker-a", "10.0.0.1:10911"),
-        (" broker-a ", "10.0.0.1:10911"),
-        ("broker-a/1", "10.0.0.2:10911"),
-        ("broker-b/1", "10.0.0.4:10911"),
-        ("node1.example", "10.0.0.3:10911"),
-        ("node2.example", "node2.example:10911"),
-        ("localhost", "localhost:10911"),
-        ("10.0.0.9", "10.0.0.9:10911"),
-        ("[::1]", "[::1]:10911"),
-        ("10.0.0.9:1", "10.0.0.9:1"),
-    ]
+    ("broker-a", "10.0.0.1:10911"),
+    (" broker-a ", "10.0.0.1:10911"),
+    ("broker-a/1", "10.0.0.2:10911"),
+    ("broker-b/1", "10.0.0.4:10911"),
+    ("node1.example", "10.0.0.3:10911"),
+    ("node2.example", "node2.example:10911"),
+    ("localhost", "localhost:10911"),
+    ("10.0.0.9", "10.0.0.9:10911"),
+    ("[::1]", "[::1]:10911"),
+    ("10.0.0.9:1", "10.0.0.9:1"),
 )
 def test_a_broker_is_meant_by_its_name_or_by_its_host(text: str, addr: str) -> None:
     with Replayed(answers=[_answer]) as namesrv, AdminClient(namesrv.address) as admin:

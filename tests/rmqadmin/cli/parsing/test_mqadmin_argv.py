@@ -27,42 +27,40 @@ SPECS = [
 
 
 @in_one_test(
-    [
-        ("-t X", ["--topic=X"]),
-        ("-tX", ["--topic=X"]),
-        ("-t=X", ["--topic=X"]),
-        ("-topic X", ["--topic=X"]),
-        ("-topic=X", ["--topic=X"]),
-        ("-topicX", ["--topic=X"]),
-        ("--topic X", ["--topic=X"]),
-        ("--topic=X", ["--topic=X"]),
-        ("--topic=X=Y", ["--topic=X=Y"]),
-        ("--top X", ["--topic=X"]),
-        ("-top X", ["--topic=X"]),
-        ("--top=X", ["--topic=X"]),
-        ("--property a=1 --property b=2", ["--property=a=1", "--property=b=2"]),
-        ("-s -1", ["--timestamp=-1"]),
-        ("-s -10m", ["--timestamp=-10m"]),
-        ("-s -1.5e3", ["--timestamp=-1.5e3"]),
-        ("-lm", ["--list", "--moreStats"]),
-        ("-lmtX", ["--list", "--moreStats", "--topic=X"]),
-        ("-lmt X", ["--list", "--moreStats", "--topic=X"]),
-        ("-qn 8", ["--totalQueueNum=8"]),
-        ("-o true", ["--order=true"]),
-        ("--o true", ["--order=true"]),  # not ambiguous with our --output
-        ("--or true", ["--order=true"]),
-        ("--ou json", ["--output=json"]),
-        ("-ak KEY", ["--access-key=KEY"]),
-        ("-akey", ["--attributes=key"]),
-        ("--watch", ["--watch=2"]),
-        ("--watch 5", ["--watch=5"]),
-        ("--watch=0.5", ["--watch=0.5"]),
-        ("--watch -t X", ["--watch=2", "--topic=X"]),
-        ("-t X -t Y", ["--topic=X"]),  # the first counts
-        ('-t "X"', ["--topic=X"]),
-        ("-t -x", ["--topic=-x"]),  # no option begins with -x
-        ("-t -", ["--topic=-"]),
-    ]
+    ("-t X", ["--topic=X"]),
+    ("-tX", ["--topic=X"]),
+    ("-t=X", ["--topic=X"]),
+    ("-topic X", ["--topic=X"]),
+    ("-topic=X", ["--topic=X"]),
+    ("-topicX", ["--topic=X"]),
+    ("--topic X", ["--topic=X"]),
+    ("--topic=X", ["--topic=X"]),
+    ("--topic=X=Y", ["--topic=X=Y"]),
+    ("--top X", ["--topic=X"]),
+    ("-top X", ["--topic=X"]),
+    ("--top=X", ["--topic=X"]),
+    ("--property a=1 --property b=2", ["--property=a=1", "--property=b=2"]),
+    ("-s -1", ["--timestamp=-1"]),
+    ("-s -10m", ["--timestamp=-10m"]),
+    ("-s -1.5e3", ["--timestamp=-1.5e3"]),
+    ("-lm", ["--list", "--moreStats"]),
+    ("-lmtX", ["--list", "--moreStats", "--topic=X"]),
+    ("-lmt X", ["--list", "--moreStats", "--topic=X"]),
+    ("-qn 8", ["--totalQueueNum=8"]),
+    ("-o true", ["--order=true"]),
+    ("--o true", ["--order=true"]),  # not ambiguous with our --output
+    ("--or true", ["--order=true"]),
+    ("--ou json", ["--output=json"]),
+    ("-ak KEY", ["--access-key=KEY"]),
+    ("-akey", ["--attributes=key"]),
+    ("--watch", ["--watch=2"]),
+    ("--watch 5", ["--watch=5"]),
+    ("--watch=0.5", ["--watch=0.5"]),
+    ("--watch -t X", ["--watch=2", "--topic=X"]),
+    ("-t X -t Y", ["--topic=X"]),  # the first counts
+    ('-t "X"', ["--topic=X"]),
+    ("-t -x", ["--topic=-x"]),  # no option begins with -x
+    ("-t -", ["--topic=-"]),
 )
 def test_each_spelling_means_the_same_option(line: str, canonical: list[str]) -> None:
     found = normalise(line.split(), SPECS)
@@ -84,19 +82,17 @@ def test_words_that_belong_to_no_option_are_kept_apart(line: str, options: list[
 
 
 @in_one_test(
-    [
-        ("-x", "Unrecognized option: -x"),
-        ("--nope", "Unrecognized option: --nope"),
-        ("-lx", "Unrecognized option: -lx"),
-        ("-t", "Missing argument for option: topic"),
-        ("-t -l", "Missing argument for option: topic"),
-        ("-t -- X", "Missing argument for option: topic"),
-        ("-t --list", "Missing argument for option: topic"),
-        ("--t X", "Ambiguous option: --t  (could be: --timestamp, --topic, --totalQueueNum)"),
-        ("--to X", "Ambiguous option: --to  (could be: --topic, --totalQueueNum)"),
-        ("--list=yes", "the option --list takes no value, but 'yes' was given"),
-        ("-5", "Unrecognized option: -5"),
-    ]
+    ("-x", "Unrecognized option: -x"),
+    ("--nope", "Unrecognized option: --nope"),
+    ("-lx", "Unrecognized option: -lx"),
+    ("-t", "Missing argument for option: topic"),
+    ("-t -l", "Missing argument for option: topic"),
+    ("-t -- X", "Missing argument for option: topic"),
+    ("-t --list", "Missing argument for option: topic"),
+    ("--t X", "Ambiguous option: --t  (could be: --timestamp, --topic, --totalQueueNum)"),
+    ("--to X", "Ambiguous option: --to  (could be: --topic, --totalQueueNum)"),
+    ("--list=yes", "the option --list takes no value, but 'yes' was given"),
+    ("-5", "Unrecognized option: -5"),
 )
 def test_what_mqadmin_refuses_is_refused(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -17,41 +17,37 @@ def build(name: str) -> RegistryCommand:
 
 
 @in_one_test(
-    [
-        "topicList -sk hunter2",
-        "topicList -ak me -skhunter2",
-        "topicList --secret-key=hunter2",
-        "topicList --secret-k hunter2",
-        "TOPICLIST -secret-key hunter2 | head",
-        "-o json topicList -sk hunter2",
-        "rmqadmin createUser -c C -u a -p hunter2",
-        "createuser -c C -u a -phunter2",
-        "updateUser -b h:1 -u a --pass=hunter2",
-        "createUser -c C -u a -p 'hunter2",  # the quote is open
-        "createUser -c C --nosuch -p hunter2",
-        "creatUser -c C -u a -p hunter2",
-        "context add live -n h:1 -sk hunter2",
-        """updateBrokerConfig -c C -k initAuthenticationUser -v '{"username":"root","password":"hunter2"}'""",
-        "! export PASSWORD=hunter2",
-        "topicList | curl -H 'Token: hunter2' h",
-    ]
+    "topicList -sk hunter2",
+    "topicList -ak me -skhunter2",
+    "topicList --secret-key=hunter2",
+    "topicList --secret-k hunter2",
+    "TOPICLIST -secret-key hunter2 | head",
+    "-o json topicList -sk hunter2",
+    "rmqadmin createUser -c C -u a -p hunter2",
+    "createuser -c C -u a -phunter2",
+    "updateUser -b h:1 -u a --pass=hunter2",
+    "createUser -c C -u a -p 'hunter2",  # the quote is open
+    "createUser -c C --nosuch -p hunter2",
+    "creatUser -c C -u a -p hunter2",
+    "context add live -n h:1 -sk hunter2",
+    """updateBrokerConfig -c C -k initAuthenticationUser -v '{"username":"root","password":"hunter2"}'""",
+    "! export PASSWORD=hunter2",
+    "topicList | curl -H 'Token: hunter2' h",
 )
 def test_a_line_with_a_secret_is_recognised_however_it_is_written(line: str) -> None:
     assert holds_secret(line, build)
 
 
 @in_one_test(
-    [
-        "topicList",
-        "topicStatus -t password-resets",
-        "sendMessage -t T -p body",
-        "printMsgByQueue -t T -a broker-a -i 0 -p true | head",
-        "updateBrokerConfig -c C -k traceOn -v true",
-        "context add live -n h:1 --protected",
-        "createUser --help",
-        "! ls",
-        "nosuch",
-    ]
+    "topicList",
+    "topicStatus -t password-resets",
+    "sendMessage -t T -p body",
+    "printMsgByQueue -t T -a broker-a -i 0 -p true | head",
+    "updateBrokerConfig -c C -k traceOn -v true",
+    "context add live -n h:1 --protected",
+    "createUser --help",
+    "! ls",
+    "nosuch",
 )
 def test_other_lines_are_kept(line: str) -> None:
     assert not holds_secret(line, build)

@@ -14,17 +14,15 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
 @in_one_test(
-    [
-        ("", []),
-        ("  topicList\t-c ", ["topicList", "-c"]),
-        ("""msg send T 'a b' "c 'd'" e\\ f ''""", ["msg", "send", "T", "a b", "c 'd'", "e f", ""]),
-        (r"""-p "{\"a\": \"\n\"}" 'x\y' """, ["-p", r'{"a": "\n"}', r"x\y"]),
-        ("topicList # all of them", ["topicList"]),
-        ("-s 2026-01-01#10:00:00:000", ["-s", "2026-01-01#10:00:00:000"]),
-        ("-n a:1;b:2 $HOME * a|b >x", ["-n", "a:1;b:2", "$HOME", "*", "a|b", ">x"]),
-        ("topicStatus -t '|'", ["topicStatus", "-t", "|"]),
-        ("end\\", ["end\\"]),
-    ]
+    ("", []),
+    ("  topicList\t-c ", ["topicList", "-c"]),
+    ("""msg send T 'a b' "c 'd'" e\\ f ''""", ["msg", "send", "T", "a b", "c 'd'", "e f", ""]),
+    (r"""-p "{\"a\": \"\n\"}" 'x\y' """, ["-p", r'{"a": "\n"}', r"x\y"]),
+    ("topicList # all of them", ["topicList"]),
+    ("-s 2026-01-01#10:00:00:000", ["-s", "2026-01-01#10:00:00:000"]),
+    ("-n a:1;b:2 $HOME * a|b >x", ["-n", "a:1;b:2", "$HOME", "*", "a|b", ">x"]),
+    ("topicStatus -t '|'", ["topicStatus", "-t", "|"]),
+    ("end\\", ["end\\"]),
 )
 def test_words_are_what_sh_would_make_of_them_and_nothing_is_expanded(line: str, words: list[str]) -> None:
     assert parse_line(line).texts() == words

@@ -292,7 +292,7 @@ def spelled(parameter: inspect.Parameter) -> str:
     return (spellings_of(parameter) or (parameter.name,))[-1]
 
 
-@in_one_test(registry.ENTRIES)
+@in_one_test(*registry.ENTRIES)
 def test_free_text_is_not_told(entry: registry.Entry) -> None:
     options = own_options(entry)
     told = {spelled(one) for one in options if value_of(one).is_told}

@@ -152,15 +152,15 @@ def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, 
     assert "the client: JSON" in ran.err
 
 
-@in_one_test([
-        (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS - 1), "blocked, 60001ms"),
-        (PUSH, ProcessQueueInfo(cached_msg_count=0), None),
-        (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS), None),
-        (ORDERED, ProcessQueueInfo(last_lock_timestamp=NOW_MS - 5), "can't lock for a while, 5ms"),
-        (ORDERED, ProcessQueueInfo(locked=True, droped=True, try_unlock_times=3), "unlock 3 times, still failed"),
-        (ORDERED, ProcessQueueInfo(locked=True), None),
-        ({}, ProcessQueueInfo(cached_msg_count=1), None),
-    ])  # fmt: skip
+@in_one_test(
+    (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS - 1), "blocked, 60001ms"),
+    (PUSH, ProcessQueueInfo(cached_msg_count=0), None),
+    (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS), None),
+    (ORDERED, ProcessQueueInfo(last_lock_timestamp=NOW_MS - 5), "can't lock for a while, 5ms"),
+    (ORDERED, ProcessQueueInfo(locked=True, droped=True, try_unlock_times=3), "unlock 3 times, still failed"),
+    (ORDERED, ProcessQueueInfo(locked=True), None),
+    ({}, ProcessQueueInfo(cached_msg_count=1), None),
+)  # fmt: skip
 def test_a_queue_that_does_not_get_on_is_a_problem(
     properties: dict[str, str], state: ProcessQueueInfo, problem: str | None
 ) -> None:

@@ -217,7 +217,7 @@ def test_with_two_brokers_one_of_which_is_away_the_other_is_changed_and_the_stat
     assert "1 of 2 failed" in ran.err
 
 
-@in_one_test(["a=b", "+=b", "+a", "-", "+a=", "-a,-a", "a"])
+@in_one_test("a=b", "+=b", "+a", "-", "+a=", "-a,-a", "a")
 def test_an_attribute_without_its_sign_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_attributes(text)

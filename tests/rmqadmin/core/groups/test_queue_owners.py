@@ -27,16 +27,14 @@ def owners_of(*members: Member, broadcast: bool = False) -> QueueOwners:
 
 
 @in_one_test(
-    [
-        (owners_of(member("1", A, B), member("2", C)), ["owned", "owned", "owned"], "balanced"),
-        (owners_of(member("1", A), member("2", C)), ["owned", "unowned", "owned"], "1 unowned"),
-        (owners_of(member("1", A, B), member("2", B, C)), ["owned", "owned twice", "owned"], "1 owned twice"),
-        (owners_of(member("1", A), member("2", silent=True)), ["owned", "unknown", "unknown"], "2 unknown"),
-        (owners_of(member("1", A, B, C), member("2", silent=True)), ["owned"] * 3, "1 silent"),
-        (owners_of(), ["unknown"] * 3, "offline"),
-        (owners_of(member("1", A, B, C), member("2", A, B, C), broadcast=True), ["owned"] * 3, "balanced"),
-        (owners_of(member("1", A, B, C, pop=True), member("2", A, B, C, pop=True)), ["owned"] * 3, "balanced"),
-    ]
+    (owners_of(member("1", A, B), member("2", C)), ["owned", "owned", "owned"], "balanced"),
+    (owners_of(member("1", A), member("2", C)), ["owned", "unowned", "owned"], "1 unowned"),
+    (owners_of(member("1", A, B), member("2", B, C)), ["owned", "owned twice", "owned"], "1 owned twice"),
+    (owners_of(member("1", A), member("2", silent=True)), ["owned", "unknown", "unknown"], "2 unknown"),
+    (owners_of(member("1", A, B, C), member("2", silent=True)), ["owned"] * 3, "1 silent"),
+    (owners_of(), ["unknown"] * 3, "offline"),
+    (owners_of(member("1", A, B, C), member("2", A, B, C), broadcast=True), ["owned"] * 3, "balanced"),
+    (owners_of(member("1", A, B, C, pop=True), member("2", A, B, C, pop=True)), ["owned"] * 3, "balanced"),
 )
 def test_states(found: QueueOwners, states: list[str], summary: str) -> None:
     assert [found.state(queue) for queue in (A, B, C)] == [QueueState(state) for state in states]

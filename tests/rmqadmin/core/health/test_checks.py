@@ -98,34 +98,32 @@ def with_users(**config: str) -> BrokerFacts:
 
 
 @in_one_test(
-    [
-        (broker(error="cannot connect"), "error", "reachable", "does not answer at 10.0.0.1:10911, which"),
-        (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
-        (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
-        (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
-        (broker(says={"followingProblem": "full"}), "error", "serving", "does not follow its master: full"),
-        (broker(says=LATE), "warning", "timers", "timer messages come 1m15s late"),
-        (broker(says={"runtime": runtime_text(5000 + 9000)}), "warning", "clock", "9 s ahead of"),
-        (broker(says={"bootTimestamp": str(NOW_MS - 905_000)}), "error", "clock", "14m59s behind"),
-        (broker(says={"commitLogDiskRatio": "0.76"}), "warning", "disk", "commit log is 76% full: above 75%"),
-        (broker(says={"commitLogDiskRatio": "0.86"}), "error", "disk", "above 85% it deletes messages whatever"),
-        (broker(says={"consumeQueueDiskRatio": "0.91"}), "error", "disk", "above 90% it takes no messages"),
-        (broker(diskMaxUsedSpaceRatio="30"), "warning", "disk", "above 30%"),
-        (broker(brokerPermission="4"), "warning", "permission", "permits only R (4) to all clients"),
-        (broker(flushDiskType="ASYNC_FLUSH"), "note", "flush", "a power cut loses"),
-        (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and serves anybody"),
-        (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
-        (with_users(authenticationEnabled=""), "warning", "access", "keeps 2 users and checks none: authentication is"),
-        (with_users(authenticationEnabled="", bindAddress="::1"), "note", "access", "keeps 2 users and checks none"),
-        (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
-        (broker(authenticationEnabled="", aclEnable="true"), "warning", "access", "plain_acl.yml"),
-        (
-            broker(addr="127.0.0.1:1", authenticationEnabled="", aclEnable="true", bindAddress="127.0.0.1"),
-            "note",
-            "access",
-            "or takes no notice of aclEnable",
-        ),
-    ]
+    (broker(error="cannot connect"), "error", "reachable", "does not answer at 10.0.0.1:10911, which"),
+    (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
+    (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
+    (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
+    (broker(says={"followingProblem": "full"}), "error", "serving", "does not follow its master: full"),
+    (broker(says=LATE), "warning", "timers", "timer messages come 1m15s late"),
+    (broker(says={"runtime": runtime_text(5000 + 9000)}), "warning", "clock", "9 s ahead of"),
+    (broker(says={"bootTimestamp": str(NOW_MS - 905_000)}), "error", "clock", "14m59s behind"),
+    (broker(says={"commitLogDiskRatio": "0.76"}), "warning", "disk", "commit log is 76% full: above 75%"),
+    (broker(says={"commitLogDiskRatio": "0.86"}), "error", "disk", "above 85% it deletes messages whatever"),
+    (broker(says={"consumeQueueDiskRatio": "0.91"}), "error", "disk", "above 90% it takes no messages"),
+    (broker(diskMaxUsedSpaceRatio="30"), "warning", "disk", "above 30%"),
+    (broker(brokerPermission="4"), "warning", "permission", "permits only R (4) to all clients"),
+    (broker(flushDiskType="ASYNC_FLUSH"), "note", "flush", "a power cut loses"),
+    (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and serves anybody"),
+    (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
+    (with_users(authenticationEnabled=""), "warning", "access", "keeps 2 users and checks none: authentication is"),
+    (with_users(authenticationEnabled="", bindAddress="::1"), "note", "access", "keeps 2 users and checks none"),
+    (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
+    (broker(authenticationEnabled="", aclEnable="true"), "warning", "access", "plain_acl.yml"),
+    (
+        broker(addr="127.0.0.1:1", authenticationEnabled="", aclEnable="true", bindAddress="127.0.0.1"),
+        "note",
+        "access",
+        "or takes no notice of aclEnable",
+    ),
 )
 def test_what_a_broker_says_of_itself(one: BrokerFacts, grade: str, check: str, said: str) -> None:
     found = [each for each in bad(broker_findings(facts(one))) if each[:2] == (grade, check)]
@@ -143,25 +141,23 @@ def test_who_listens_on_loopback_alone_needs_no_users() -> None:
 
 
 @in_one_test(
-    [
-        ([broker(), broker(addr="10.0.0.2:10911")], "broker-names", "two brokers of this name and id"),
-        ([broker(), broker(addr="10.0.0.2:10911", cluster="d")], "broker-names", "of several clusters: c, d"),
-        ([broker(), broker("broker-b")], "broker-names", "is registered as several brokers: broker-a/0, broker-b/0"),
-        ([broker(brokerName="broker-z")], "broker-names", "calls itself broker-z"),
-        ([broker(id=1)], "roles", "has no master"),
-        ([broker(brokerRole="SLAVE")], "roles", "registered with the id 0, and its role is SLAVE"),
-        ([broker(brokerRole="SYNC_MASTER")], "roles", "without a slave that answers"),
-        (
-            [broker(), broker("broker-b", addr="10.0.0.2:1", says={"brokerVersionDesc": "V5_3_3"})],
-            "versions",
-            "different versions: V5_3_3: broker-b/0; V5_5_0: broker-a/0",
-        ),
-        (
-            [broker(), broker("broker-b", addr="10.0.0.2:1", flushDiskType="ASYNC_FLUSH")],
-            "flush",
-            "depends on the broker",
-        ),
-    ]
+    ([broker(), broker(addr="10.0.0.2:10911")], "broker-names", "two brokers of this name and id"),
+    ([broker(), broker(addr="10.0.0.2:10911", cluster="d")], "broker-names", "of several clusters: c, d"),
+    ([broker(), broker("broker-b")], "broker-names", "is registered as several brokers: broker-a/0, broker-b/0"),
+    ([broker(brokerName="broker-z")], "broker-names", "calls itself broker-z"),
+    ([broker(id=1)], "roles", "has no master"),
+    ([broker(brokerRole="SLAVE")], "roles", "registered with the id 0, and its role is SLAVE"),
+    ([broker(brokerRole="SYNC_MASTER")], "roles", "without a slave that answers"),
+    (
+        [broker(), broker("broker-b", addr="10.0.0.2:1", says={"brokerVersionDesc": "V5_3_3"})],
+        "versions",
+        "different versions: V5_3_3: broker-b/0; V5_5_0: broker-a/0",
+    ),
+    (
+        [broker(), broker("broker-b", addr="10.0.0.2:1", flushDiskType="ASYNC_FLUSH")],
+        "flush",
+        "depends on the broker",
+    ),
 )
 def test_what_brokers_together_show(brokers: list[BrokerFacts], check: str, said: str) -> None:
     found = [what for _, name, what in bad(cluster_findings(facts(*brokers))) if name == check]
@@ -228,31 +224,29 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
 
 
 @in_one_test(
-    [
-        (standing(BEHIND, min_offset=7), "error", "has lost 2 messages, deleted unconsumed: t/broker-a/0"),
-        (
-            standing(BEHIND, oldest_waiting_ms=NOW_MS - 71 * HOUR_MS, reserved_ms=72 * HOUR_MS),
-            "warning",
-            "soon loses messages: they may be deleted in 1h00m",
-        ),
-        (
-            standing(BEHIND, oldest_waiting_ms=NOW_MS - 73 * HOUR_MS, reserved_ms=72 * HOUR_MS),
-            "error",
-            "may be deleted at any time now",
-        ),
-        (
-            standing(BEHIND, owners=one_member()),
-            "error",
-            "nobody consumes 1 queue, where messages wait: t/broker-a/0",
-        ),
-        (standing(BEHIND, owners=one_member(QUEUE), is_stuck=True), "warning", "1 queue did not move in 6 s"),
-        (standing(BEHIND), "note", "nobody is online, and 5 messages wait"),
-        (
-            standing(BEHIND, owners=one_member(QUEUE), oldest_waiting_ms=NOW_MS - HOUR_MS),
-            "warning",
-            "1h00m behind, not catching up: 5 messages wait",
-        ),
-    ]
+    (standing(BEHIND, min_offset=7), "error", "has lost 2 messages, deleted unconsumed: t/broker-a/0"),
+    (
+        standing(BEHIND, oldest_waiting_ms=NOW_MS - 71 * HOUR_MS, reserved_ms=72 * HOUR_MS),
+        "warning",
+        "soon loses messages: they may be deleted in 1h00m",
+    ),
+    (
+        standing(BEHIND, oldest_waiting_ms=NOW_MS - 73 * HOUR_MS, reserved_ms=72 * HOUR_MS),
+        "error",
+        "may be deleted at any time now",
+    ),
+    (
+        standing(BEHIND, owners=one_member()),
+        "error",
+        "nobody consumes 1 queue, where messages wait: t/broker-a/0",
+    ),
+    (standing(BEHIND, owners=one_member(QUEUE), is_stuck=True), "warning", "1 queue did not move in 6 s"),
+    (standing(BEHIND), "note", "nobody is online, and 5 messages wait"),
+    (
+        standing(BEHIND, owners=one_member(QUEUE), oldest_waiting_ms=NOW_MS - HOUR_MS),
+        "warning",
+        "1h00m behind, not catching up: 5 messages wait",
+    ),
 )
 def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -> None:
     found = [(each.grade, each.what) for each in group_findings(one, NOW_MS)]
@@ -260,14 +254,12 @@ def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -
 
 
 @in_one_test(
-    [
-        (1, STUCK_AFTER_MS, None, "error"),
-        (1, STUCK_AFTER_MS - 1, 1, None),
-        (0, STUCK_STEADY_AFTER_MS, 1, "warning"),
-        (0, STUCK_STEADY_AFTER_MS, None, None),
-        (-5, STUCK_STEADY_AFTER_MS - 1, 1, None),
-        (1, STUCK_AFTER_MS, 0, None),
-    ]
+    (1, STUCK_AFTER_MS, None, "error"),
+    (1, STUCK_AFTER_MS - 1, 1, None),
+    (0, STUCK_STEADY_AFTER_MS, 1, "warning"),
+    (0, STUCK_STEADY_AFTER_MS, None, None),
+    (-5, STUCK_STEADY_AFTER_MS - 1, 1, None),
+    (1, STUCK_AFTER_MS, 0, None),
 )
 def test_when_a_group_that_is_watched_is_stuck(
     grown: int, idle_ms: int, member_count: int | None, grade: str | None

@@ -123,39 +123,39 @@ def test_of_a_set_that_is_well_there_is_nothing_to_say(one: HaSet) -> None:
     assert told(one) == []
 
 
-@in_one_test([
-        (controlled(master(), dead(2), minInSyncReplicas="2"), "error", "in-sync", "takes no messages: 1 in sync, and"),
-        (controlled(master(), dead(2), dead(3)), "warning", "in-sync", "one of 3 is in sync: if 10.0.0.1:10911"),
-        (controlled(master(), slave(2), dead(3)), "warning", "in-sync", "2 of 3 are in sync, without broker-a/3"),
-        (controlled(slave(1, is_alive=False), slave(2, in_sync=False), master_id=None), "error", "in-sync", "no m"),
-        (
-            plain(master(), slave(read_ms=0), brokerRole="SYNC_MASTER", inSyncReplicas="2"),
-            "error",
-            "in-sync",
-            "has 1 of the 2 copies that inSyncReplicas wants",
-        ),
-        (controlled(master(epoch=3), master(2, epoch=3)), "error", "masters", "(epoch 3)"),
-        (controlled(master(epoch=2), master(2, epoch=3), master_id=2), "error", "masters", "older epoch takes are cut"),
-        (plain(master(), master(2)), "error", "masters", "Messages that one of them takes are missing at the others"),
-        (controlled(slave(1), master(2)), "warning", "masters", "10.0.0.2:10911 says that it is"),
-        (
-            controlled(master(), slave(2), registered_master=2),
-            "warning",
-            "masters",
-            "send clients to 10.0.0.2:10911, and the controller's master is 10.0.0.1:10911",
-        ),
-        (plain(master(), slave(behind=-2048)), "error", "replica-lag", "2.0 KiB longer than that of its master"),
-        (plain(master(), slave(read_ms=0)), "error", "replica-lag", "has never reached its master"),
-        (plain(master(), slave(read_ms=NOW_MS - 60_000)), "error", "replica-lag", "heard nothing of its master"),
-        (plain(master(), slave(behind=300 << 20)), "warning", "replica-lag", "is 300.0 MiB behind its master"),
-        (plain(master(), slave(behind=8192), haMaxGapNotInSync="4096"), "warning", "replica-lag", "is 8.0 KiB behind"),
-        (
-            plain(master(), slave(behind=8192, first_missing_ms=NOW_MS - 185_000)),
-            "warning",
-            "replica-lag",
-            "is 8.0 KiB behind its master, the first of it waits for 3m05s",
-        ),
-    ])  # fmt: skip
+@in_one_test(
+    (controlled(master(), dead(2), minInSyncReplicas="2"), "error", "in-sync", "takes no messages: 1 in sync, and"),
+    (controlled(master(), dead(2), dead(3)), "warning", "in-sync", "one of 3 is in sync: if 10.0.0.1:10911"),
+    (controlled(master(), slave(2), dead(3)), "warning", "in-sync", "2 of 3 are in sync, without broker-a/3"),
+    (controlled(slave(1, is_alive=False), slave(2, in_sync=False), master_id=None), "error", "in-sync", "no m"),
+    (
+        plain(master(), slave(read_ms=0), brokerRole="SYNC_MASTER", inSyncReplicas="2"),
+        "error",
+        "in-sync",
+        "has 1 of the 2 copies that inSyncReplicas wants",
+    ),
+    (controlled(master(epoch=3), master(2, epoch=3)), "error", "masters", "(epoch 3)"),
+    (controlled(master(epoch=2), master(2, epoch=3), master_id=2), "error", "masters", "older epoch takes are cut"),
+    (plain(master(), master(2)), "error", "masters", "Messages that one of them takes are missing at the others"),
+    (controlled(slave(1), master(2)), "warning", "masters", "10.0.0.2:10911 says that it is"),
+    (
+        controlled(master(), slave(2), registered_master=2),
+        "warning",
+        "masters",
+        "send clients to 10.0.0.2:10911, and the controller's master is 10.0.0.1:10911",
+    ),
+    (plain(master(), slave(behind=-2048)), "error", "replica-lag", "2.0 KiB longer than that of its master"),
+    (plain(master(), slave(read_ms=0)), "error", "replica-lag", "has never reached its master"),
+    (plain(master(), slave(read_ms=NOW_MS - 60_000)), "error", "replica-lag", "heard nothing of its master"),
+    (plain(master(), slave(behind=300 << 20)), "warning", "replica-lag", "is 300.0 MiB behind its master"),
+    (plain(master(), slave(behind=8192), haMaxGapNotInSync="4096"), "warning", "replica-lag", "is 8.0 KiB behind"),
+    (
+        plain(master(), slave(behind=8192, first_missing_ms=NOW_MS - 185_000)),
+        "warning",
+        "replica-lag",
+        "is 8.0 KiB behind its master, the first of it waits for 3m05s",
+    ),
+)  # fmt: skip
 def test_what_is_found_of_a_set(one: HaSet, grade: str, check: str, said: str) -> None:
     found = [each for each in told(one) if each[:2] == (grade, check)]
     assert len(found) == 1, told(one)
@@ -200,17 +200,15 @@ def meta(leader: str | None, *, leads: bool = False, group: str = "group1") -> C
 
 
 @in_one_test(
-    [
-        (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1")}), "ok", "a:1 leads, 2 controllers answer"),
-        (controllers({"a:1": meta("a:1"), "b:1": meta(None)}), "ok", "a:1 leads"),
-        (controllers({"a:1": None, "b:1": None}), "error", "no controller answers (cannot connect to a:1; cannot"),
-        (controllers({"a:1": meta("a:1"), "b:1": None}), "warning", "does not answer: cannot connect to b:1"),
-        (controllers({"a:1": meta("a:1"), "b:1": meta("b:1")}), "error", "b:1 says that b:1 leads"),
-        (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1", leads=True)}), "error", "each of a:1 and b:1"),
-        (controllers({"a:1": meta("a:1"), "b:1": meta("a:1", group="g2")}), "error", "b:1 is of the group g2"),
-        (controllers({"a:1": meta(None), "b:1": meta("")}), "error", "no controller leads"),
-        (controllers({"a:1": meta("a:1")}, knows=False), "warning", "does not report its sets: no right"),
-    ]
+    (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1")}), "ok", "a:1 leads, 2 controllers answer"),
+    (controllers({"a:1": meta("a:1"), "b:1": meta(None)}), "ok", "a:1 leads"),
+    (controllers({"a:1": None, "b:1": None}), "error", "no controller answers (cannot connect to a:1; cannot"),
+    (controllers({"a:1": meta("a:1"), "b:1": None}), "warning", "does not answer: cannot connect to b:1"),
+    (controllers({"a:1": meta("a:1"), "b:1": meta("b:1")}), "error", "b:1 says that b:1 leads"),
+    (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1", leads=True)}), "error", "each of a:1 and b:1"),
+    (controllers({"a:1": meta("a:1"), "b:1": meta("a:1", group="g2")}), "error", "b:1 is of the group g2"),
+    (controllers({"a:1": meta(None), "b:1": meta("")}), "error", "no controller leads"),
+    (controllers({"a:1": meta("a:1")}, knows=False), "warning", "does not report its sets: no right"),
 )
 def test_what_is_found_of_controllers(one: AskedControllers, grade: str, said: str) -> None:
     (found,) = controllers_findings(one)

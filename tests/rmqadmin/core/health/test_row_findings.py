@@ -13,17 +13,15 @@ def config(perm: int = 6, read: int = 4, write: int = 4) -> TopicConfig:
 
 
 @in_one_test(
-    [
-        (config(), config(), 0, []),
-        (config(perm=4), config(perm=4), None, ["no write permission"]),
-        (config(perm=4), config(), None, ["no write permission on broker-a"]),
-        (config(), config(perm=2), None, ["no read permission on broker-b"]),
-        (config(perm=0), config(perm=0), None, ["no write permission", "no read permission"]),
-        (config(perm=7), config(), None, ["permissions differ between brokers"]),
-        (config(read=2), config(), None, ["consumers read 6 of 8 queues"]),
-        (config(read=2), config(), 7, ["7 messages in queues that consumers do not read"]),
-        (config(), config(), 1, ["1 message in queues that consumers do not read"]),
-    ]
+    (config(), config(), 0, []),
+    (config(perm=4), config(perm=4), None, ["no write permission"]),
+    (config(perm=4), config(), None, ["no write permission on broker-a"]),
+    (config(), config(perm=2), None, ["no read permission on broker-b"]),
+    (config(perm=0), config(perm=0), None, ["no write permission", "no read permission"]),
+    (config(perm=7), config(), None, ["permissions differ between brokers"]),
+    (config(read=2), config(), None, ["consumers read 6 of 8 queues"]),
+    (config(read=2), config(), 7, ["7 messages in queues that consumers do not read"]),
+    (config(), config(), 1, ["1 message in queues that consumers do not read"]),
 )
 def test_a_topic(a: TopicConfig, b: TopicConfig, unread_count: int | None, said: list[str]) -> None:
     found = topic_row_findings("orders", {"broker-a": a, "broker-b": b}, unread_count)

@@ -35,28 +35,26 @@ def written(text: str) -> bytes:
 
 
 @in_one_test(
-    [
-        ("%t/%b/%p/%o/%O", b"T/broker-a/2/3/1003"),
-        ("%s", b"\x00\x07\xffbody"),
-        ("%S %R", b"7 \x00\x00\x00\x07"),
-        ("%k %K", "K1 Ké 6".encode()),
-        ("%g %i %I", b"paid U1 " + STORED.message_id.encode()),
-        ("%h", "TAGS=paid,KEYS=K1 Ké,UNIQ_KEY=U1,region=eu".encode()),
-        ("%P{region}[%P{none}]", b"eu[]"),
-        ("%T %B %r %f", b"1700000000123 1700000000000 1 5"),
-        ("%H", b"127.0.0.1:10911"),
-        ("100%% %%{x}", b"100% %{x}"),
-        (r"\t\n\r\0\e\\\x7b", b"\t\n\r\0\x1b\\{"),
-        ("é{}", "é{}".encode()),
-        ("", b""),
-        ("%s{hex}", b"0007ff626f6479"),
-        ("%s{base64}", base64.b64encode(STORED.body)),
-        ("%g{hex}%k{base64}", b"70616964" + base64.b64encode("K1 Ké".encode())),
-        ("%s{json}", rb'"\u0000\u0007\\xffbody"'),
-        ("%s{unpack[>H]}", b"7"),
-        ("%s{unpack[>HB3s]}", b"7 255 bod"),
-        ("%s{unpack[>qq]}", b""),
-    ]
+    ("%t/%b/%p/%o/%O", b"T/broker-a/2/3/1003"),
+    ("%s", b"\x00\x07\xffbody"),
+    ("%S %R", b"7 \x00\x00\x00\x07"),
+    ("%k %K", "K1 Ké 6".encode()),
+    ("%g %i %I", b"paid U1 " + STORED.message_id.encode()),
+    ("%h", "TAGS=paid,KEYS=K1 Ké,UNIQ_KEY=U1,region=eu".encode()),
+    ("%P{region}[%P{none}]", b"eu[]"),
+    ("%T %B %r %f", b"1700000000123 1700000000000 1 5"),
+    ("%H", b"127.0.0.1:10911"),
+    ("100%% %%{x}", b"100% %{x}"),
+    (r"\t\n\r\0\e\\\x7b", b"\t\n\r\0\x1b\\{"),
+    ("é{}", "é{}".encode()),
+    ("", b""),
+    ("%s{hex}", b"0007ff626f6479"),
+    ("%s{base64}", base64.b64encode(STORED.body)),
+    ("%g{hex}%k{base64}", b"70616964" + base64.b64encode("K1 Ké".encode())),
+    ("%s{json}", rb'"\u0000\u0007\\xffbody"'),
+    ("%s{unpack[>H]}", b"7"),
+    ("%s{unpack[>HB3s]}", b"7 255 bod"),
+    ("%s{unpack[>qq]}", b""),
 )
 def test_fields_and_ways_to_write_them(text: str, expected: bytes) -> None:
     assert written(text) == expected
@@ -79,18 +77,16 @@ def test_properties_are_an_object_in_json() -> None:
 
 
 @in_one_test(
-    [
-        ("ab%q", "at character 3: %q is no field"),
-        ("%", "at character 1: nothing follows"),
-        ("a\\", "at character 2: nothing follows"),
-        (r"\q", r"at character 1: \q is no escape"),
-        (r"\xg1", r"\x is no escape"),
-        ("%P", "%P needs the property's name"),
-        ("%P{}", "%P needs the property's name"),
-        ("%s{HEX}", "{HEX} is no way to write it"),
-        ("%s{unpack[>?!]}", "unpack[>?!]"),
-        ("%T{hex}", "{hex} is no way to write a time"),
-    ]
+    ("ab%q", "at character 3: %q is no field"),
+    ("%", "at character 1: nothing follows"),
+    ("a\\", "at character 2: nothing follows"),
+    (r"\q", r"at character 1: \q is no escape"),
+    (r"\xg1", r"\x is no escape"),
+    ("%P", "%P needs the property's name"),
+    ("%P{}", "%P needs the property's name"),
+    ("%s{HEX}", "{HEX} is no way to write it"),
+    ("%s{unpack[>?!]}", "unpack[>?!]"),
+    ("%T{hex}", "{hex} is no way to write a time"),
 )
 def test_what_is_no_format_is_told_with_the_place(text: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:

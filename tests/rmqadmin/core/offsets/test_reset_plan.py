@@ -48,11 +48,11 @@ def test_a_queue_that_is_not_moved_keeps_its_lag() -> None:
     assert Resets("G", "T", moved((None,), (None,))).summary().new_lag_count is None
 
 
-@in_one_test([
-        (7, 3, None, 4), (7, 9, None, 0), (7, 7, None, 0), (None, 0, None, 0), (7, None, None, 0),
-        (12, 0, None, 10),  # past the end: the queue has ten messages
-        (10, 2, 10, 0), (10, 2, 6, 4), (9, 2, 1, 7),  # undone: a skip, a skip after which 4 were consumed, a step back
-    ])  # fmt: skip
+@in_one_test(
+    (7, 3, None, 4), (7, 9, None, 0), (7, 7, None, 0), (None, 0, None, 0), (7, None, None, 0),
+    (12, 0, None, 10),  # past the end: the queue has ten messages
+    (10, 2, 10, 0), (10, 2, 6, 4), (9, 2, 1, 7),  # undone: a skip, a skip after which 4 were consumed, a step back
+)  # fmt: skip
 def test_what_the_group_has_consumed_comes_again(
     old: int | None, new: int | None, undone: int | None, again: int
 ) -> None:

@@ -56,17 +56,15 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
 
 
 @in_one_test(
-    [
-        ("is_leader", "leader"),
-        ("master_addr", "master"),
-        ("replica_addrs", "replicas"),
-        ("queue_nums", "queues"),
-        ("retry_queue_nums", "retry queues"),
-        ("client_count", "clients"),
-        ("skipped_count", "skipped"),
-        ("commit_tps", "commit/s"),
-        ("behind_bytes", "behind"),
-    ]
+    ("is_leader", "leader"),
+    ("master_addr", "master"),
+    ("replica_addrs", "replicas"),
+    ("queue_nums", "queues"),
+    ("retry_queue_nums", "retry queues"),
+    ("client_count", "clients"),
+    ("skipped_count", "skipped"),
+    ("commit_tps", "commit/s"),
+    ("behind_bytes", "behind"),
 )
 def test_a_heading_is_what_people_say(field: str, heading: str) -> None:
     assert words(field) == heading

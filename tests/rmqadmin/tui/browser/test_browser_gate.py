@@ -10,7 +10,7 @@ from tests.support.quick import in_one_test
 PORT = 8188
 
 
-@in_one_test([f"127.0.0.1:{PORT}", "localhost:9999", "LOCALHOST", "[::1]:80", "192.0.2.7:80", "desk.example:80"])
+@in_one_test(f"127.0.0.1:{PORT}", "localhost:9999", "LOCALHOST", "[::1]:80", "192.0.2.7:80", "desk.example:80")
 def test_what_the_server_is_called(host: str) -> None:
     gate = BrowserGate({"desk.example"})
     assert gate.refusal(host, None) is None
@@ -18,7 +18,7 @@ def test_what_the_server_is_called(host: str) -> None:
 
 
 @in_one_test(
-    [None, "", "rebound.example:80", "localhost.rebound.example", "127.0.0.1.rebound.example", "[::1", "a@b", "127.1:x"]
+    None, "", "rebound.example:80", "localhost.rebound.example", "127.0.0.1.rebound.example", "[::1", "a@b", "127.1:x"
 )
 def test_a_name_that_somebody_else_may_have_led_here(host: str | None) -> None:
     assert BrowserGate({"desk.example"}).refusal(host, None)

@@ -158,17 +158,15 @@ def test_messages_of_a_page() -> None:
 
 
 @in_one_test(
-    [
-        "",
-        "{}",
-        "[]",
-        '["stdin"]',
-        '["stdin", 1]',
-        '["resize", {"width": "all"}]',
-        '["resize", {}]',
-        '["else", 1]',
-        "[1]",
-    ]
+    "",
+    "{}",
+    "[]",
+    '["stdin"]',
+    '["stdin", 1]',
+    '["resize", {"width": "all"}]',
+    '["resize", {}]',
+    '["else", 1]',
+    "[1]",
 )
 def test_what_is_no_message_of_a_page(text: str) -> None:
     pressed = Pressed()
@@ -182,16 +180,14 @@ def test_a_page_cannot_ask_for_a_terminal_without_end() -> None:
 
 
 @in_one_test(
-    [
-        ["--port", "8188"],
-        ["--host", "127.0.0.1"],
-        ["--write"],
-        ["--serve", "--record", "new"],
-        ["--serve", "--write", "--read-only"],
-        ["--serve", "-n", "nonsense:x"],
-        ["--serve", "--access-key", "half-a-pair"],
-        ["--serve", "--host", "192.0.2.1"],
-    ]
+    ["--port", "8188"],
+    ["--host", "127.0.0.1"],
+    ["--write"],
+    ["--serve", "--record", "new"],
+    ["--serve", "--write", "--read-only"],
+    ["--serve", "-n", "nonsense:x"],
+    ["--serve", "--access-key", "half-a-pair"],
+    ["--serve", "--host", "192.0.2.1"],
 )
 def test_what_is_wrong_with_the_options_is_said_before_it_serves(options: list[str]) -> None:
     assert program.run(["tui", *(["-n", "127.0.0.1:1"] if "-n" not in options else []), *options]) == 2

@@ -150,7 +150,7 @@ def test_enums_come_as_names_or_numbers(value: str | int | None, name: str) -> N
     assert enum_name("CONSUME_POP", CONSUME_TYPES) == "CONSUME_POP"
 
 
-@in_one_test([("GO", "GO"), (9, "GO"), ("9", "GO"), (0, "JAVA"), (99, "OTHER"), (None, "OTHER"), ("", "OTHER")])
+@in_one_test(("GO", "GO"), (9, "GO"), ("9", "GO"), (0, "JAVA"), (99, "OTHER"), (None, "OTHER"), ("", "OTHER"))
 def test_languages_come_as_names_or_numbers(language: str | int | None, name: str) -> None:
     assert language_name(language) == name
 

@@ -226,10 +226,10 @@ def test_answer_that_cannot_be_given_keeps_no_other_from_its_own(store: MessageS
     assert len(peer.frames) == 1
 
 
-@in_one_test([
+@in_one_test(
      ("WAIT\x01false\x02", False), ("a\x01b\x02WAIT\x01false\x02", False), ("WAIT\x01true\x02", True), ("", True),
      ("AWAIT\x01false\x02", True), ("WAIT\x01falsehood\x02", True),
-     ("MY_WAIT\x01false\x02WAIT\x01true\x02", True)])  # fmt: skip
+     ("MY_WAIT\x01false\x02WAIT\x01true\x02", True))  # fmt: skip
 def test_only_the_property_itself_says_that_nobody_waits(properties: str, waits: bool) -> None:
     """With SYNC_FLUSH a send used to be acknowledged before its flush if the name of any property ended in WAIT."""
     assert waits_until_safe(properties.encode()) is waits

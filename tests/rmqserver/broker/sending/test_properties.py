@@ -34,9 +34,7 @@ def test_a_name_with_a_meaning_makes_a_message_unusual(name: str) -> None:
     assert usual_keys(f"TAGS\x01a\x02{name}\x011\x02KEYS\x01b\x02".encode()) is None
 
 
-@in_one_test(
-    ["TAGS\x01a", "TAGS\x01\x02", "KEYS\x01", "WAIT\x01\x02", "\x02", "a\x02", "\x01b\x02", "UNIQ_KEY\x01-\x02"]
-)
+@in_one_test("TAGS\x01a", "TAGS\x01\x02", "KEYS\x01", "WAIT\x01\x02", "\x02", "a\x02", "\x01b\x02", "UNIQ_KEY\x01-\x02")
 def test_what_is_odd_is_unusual(text: str) -> None:
     assert usual_keys(text.encode()) is None
 
@@ -48,7 +46,7 @@ def test_the_longest_properties_take_no_longer_than_their_length() -> None:
     assert usual_keys(b"WAIT\x01true\x02" * 2_000 + b"a") is None
 
 
-@in_one_test(["", " 3", "1_0", "3.0", "2147483648", "-2147483648000", "\u0663", "9" * 5000])
+@in_one_test("", " 3", "1_0", "3.0", "2147483648", "-2147483648000", "\u0663", "9" * 5000)
 def test_what_is_no_number_to_java_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="a number is needed"):
         delay_level({"DELAY": text})

@@ -53,36 +53,34 @@ def test_no_change_keeps_what_is_there_even_if_we_do_not_know_it() -> None:
 
 
 @in_one_test(
-    [
-        (None, {"+no.such": "1"}, "unsupported key: no.such"),
-        (None, {"-message.type": ""}, "only add attribute is supported while creating topic. key: message.type"),
-        ({}, {"-message.type": ""}, "attempt to delete a nonexistent key: message.type"),
-        ({}, {"+queue.type": "SimpleCQ"}, "attempt to update an unchangeable attribute. key: queue.type"),
-        ({}, {"message.type": "FIFO"}, "wrong format key: essage.type"),
-        ({}, {"+": "FIFO"}, "kv string format wrong."),
-        ({}, {"+-a": "FIFO"}, "kv string format wrong."),
-        (
-            {"reserve.time": "1"},
-            {"+reserve.time": "2", "-reserve.time": ""},
-            "alter duplication key. key: reserve.time",
-        ),
-        (None, {"+lite.topic.expiration": "43201"}, "value is not in range(-1, 43200)"),
-        (None, {"+reserve.time": "x"}, 'For input string: "x"'),
-        (None, {"+reserve.time": "1_0"}, 'For input string: "1_0"'),
-        (None, {"+cleanup.policy": "x"}, "value is not in set: [DELETE, COMPACTION]"),
-        (
-            None,
-            {"+queue.type": "BatchCQ"},
-            "value BatchCQ is not supported by this broker: leave queue.type out, and batches are stored and read "
-            "message by message",
-        ),
-        (
-            None,
-            {"+cleanup.policy": "COMPACTION"},
-            "value COMPACTION is not supported by this broker: leave cleanup.policy out, and let consumers keep the "
-            "last message of each key",
-        ),
-    ]
+    (None, {"+no.such": "1"}, "unsupported key: no.such"),
+    (None, {"-message.type": ""}, "only add attribute is supported while creating topic. key: message.type"),
+    ({}, {"-message.type": ""}, "attempt to delete a nonexistent key: message.type"),
+    ({}, {"+queue.type": "SimpleCQ"}, "attempt to update an unchangeable attribute. key: queue.type"),
+    ({}, {"message.type": "FIFO"}, "wrong format key: essage.type"),
+    ({}, {"+": "FIFO"}, "kv string format wrong."),
+    ({}, {"+-a": "FIFO"}, "kv string format wrong."),
+    (
+        {"reserve.time": "1"},
+        {"+reserve.time": "2", "-reserve.time": ""},
+        "alter duplication key. key: reserve.time",
+    ),
+    (None, {"+lite.topic.expiration": "43201"}, "value is not in range(-1, 43200)"),
+    (None, {"+reserve.time": "x"}, 'For input string: "x"'),
+    (None, {"+reserve.time": "1_0"}, 'For input string: "1_0"'),
+    (None, {"+cleanup.policy": "x"}, "value is not in set: [DELETE, COMPACTION]"),
+    (
+        None,
+        {"+queue.type": "BatchCQ"},
+        "value BatchCQ is not supported by this broker: leave queue.type out, and batches are stored and read "
+        "message by message",
+    ),
+    (
+        None,
+        {"+cleanup.policy": "COMPACTION"},
+        "value COMPACTION is not supported by this broker: leave cleanup.policy out, and let consumers keep the "
+        "last message of each key",
+    ),
 )
 def test_a_topics_attribute_is_refused(current: dict[str, str] | None, changes: dict[str, str], remark: str) -> None:
     with pytest.raises(ProtocolError) as refused:

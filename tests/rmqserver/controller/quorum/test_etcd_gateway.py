@@ -88,15 +88,13 @@ async def test_a_member_that_says_nothing_or_is_not_there() -> None:
 
 
 @in_one_test(
-    [
-        ("10.0.0.1:2379", "http://HOST:2379"),
-        ("http://", "http://HOST:2379"),
-        ("ftp://h:1", "http://HOST:2379"),
-        ("http://h:70000", "0-65535"),
-        ("http://h:0", "'0' is not a port"),
-        ("http://h:2379/v3", "http://HOST:2379"),
-        ("http://root:secret@h:2379", "a user of etcd stands in settings"),
-    ]
+    ("10.0.0.1:2379", "http://HOST:2379"),
+    ("http://", "http://HOST:2379"),
+    ("ftp://h:1", "http://HOST:2379"),
+    ("http://h:70000", "0-65535"),
+    ("http://h:0", "'0' is not a port"),
+    ("http://h:2379/v3", "http://HOST:2379"),
+    ("http://root:secret@h:2379", "a user of etcd stands in settings"),
 )
 def test_what_is_no_url(url: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as caught:
@@ -143,14 +141,12 @@ async def test_a_user_gets_another_token_when_one_ends(tmp_path: Path, refusal: 
 
 
 @in_one_test(
-    [
-        (EtcdAccess(user_name="a"), "belong together"),
-        (EtcdAccess(password_path="/p"), "belong together"),
-        (EtcdAccess(user_name="a", password_path="/nowhere/p"), "etcdPasswordPath=/nowhere/p: .*No such file"),
-        (EtcdAccess(key_path="/k"), "no etcdCertPath"),
-        (EtcdAccess(ca_path="/nowhere/ca"), "etcdCaPath=/nowhere/ca: .*No such file"),
-        (EtcdAccess(cert_path="/nowhere/c", key_path="/k"), "etcdCertPath=/nowhere/c, etcdKeyPath=/k: .*No such file"),
-    ]
+    (EtcdAccess(user_name="a"), "belong together"),
+    (EtcdAccess(password_path="/p"), "belong together"),
+    (EtcdAccess(user_name="a", password_path="/nowhere/p"), "etcdPasswordPath=/nowhere/p: .*No such file"),
+    (EtcdAccess(key_path="/k"), "no etcdCertPath"),
+    (EtcdAccess(ca_path="/nowhere/ca"), "etcdCaPath=/nowhere/ca: .*No such file"),
+    (EtcdAccess(cert_path="/nowhere/c", key_path="/k"), "etcdCertPath=/nowhere/c, etcdKeyPath=/k: .*No such file"),
 )
 def test_what_lets_nobody_in(access: EtcdAccess, what: str) -> None:
     with pytest.raises(UsageError, match=what):

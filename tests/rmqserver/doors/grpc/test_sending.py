@@ -133,7 +133,7 @@ def test_a_transaction_id_says_where_its_half_message_is() -> None:
     assert offsets_in(transaction_id(4711, 12, "A-B"), "A-B") == (4711, 12)
 
 
-@in_one_test(["", "x", "1-2-other", "1-2", "g-2-ID", "1--ID", f"{'1' * 40}-2-ID", "-1-2-ID"])
+@in_one_test("", "x", "1-2-other", "1-2", "g-2-ID", "1--ID", f"{'1' * 40}-2-ID", "-1-2-ID")
 def test_another_text_is_no_transaction_id(text: str) -> None:
     with pytest.raises(CallRefused, match="cannot found transaction data"):
         offsets_in(text, "ID")

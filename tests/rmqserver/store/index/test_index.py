@@ -55,21 +55,19 @@ def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_va
 
 
 @in_one_test(
-    [
-        "",
-        "k",
-        "7F0000010B5C18B4AAC2000000000001",
-        "0",
-        "N" * 255,
-        "+1",
-        "1_0",
-        " 1",
-        "O",
-        "订单",
-        "a" * 255,
-        "a" * 5000,
-        "naïve",
-    ]
+    "",
+    "k",
+    "7F0000010B5C18B4AAC2000000000001",
+    "0",
+    "N" * 255,
+    "+1",
+    "1_0",
+    " 1",
+    "O",
+    "订单",
+    "a" * 255,
+    "a" * 5000,
+    "naïve",
 )
 def test_hashing_bytes_is_hashing_text(text: str) -> None:
     prefix = extend_hash(0, "TopicTest#")

@@ -123,15 +123,13 @@ def test_tags_and_keys_of_a_line_win_over_its_properties() -> None:
 
 
 @in_one_test(
-    [
-        (b"{", "line 2 is not a message: "),
-        (b"7", "line 2 is not a message: Expected `object`"),
-        (b'{"body": 7}', "Expected `str | null`, got `int` - at `$.body`"),
-        (b'{"body_base64": "?"}', "line 2 is not a message: "),
-        (b'{"flag": 3000000000}', "at `$.flag`"),
-        (b'{"body": "\xff"}', "line 2 is not a message: "),
-        (b"[" * 100_000, "line 2 is not a message: "),
-    ]
+    (b"{", "line 2 is not a message: "),
+    (b"7", "line 2 is not a message: Expected `object`"),
+    (b'{"body": 7}', "Expected `str | null`, got `int` - at `$.body`"),
+    (b'{"body_base64": "?"}', "line 2 is not a message: "),
+    (b'{"flag": 3000000000}', "at `$.flag`"),
+    (b'{"body": "\xff"}', "line 2 is not a message: "),
+    (b"[" * 100_000, "line 2 is not a message: "),
 )
 def test_a_line_that_is_no_message_is_named(line: bytes, said: str) -> None:
     with pytest.raises(ProtocolError) as raised:
@@ -245,15 +243,13 @@ def test_marks_of_its_use_are_not_sent_and_a_dead_letter_keeps_its_origin() -> N
 
 
 @in_one_test(
-    [
-        ({"body": b""}, "the message body is empty"),
-        ({"body": bytes(BODY_SIZE_MAX_BYTES + 1)}, "more than a message may have"),
-        ({"body": b"x", "properties": {"a": "\x02"}}, "holds a separator"),
-        ({"body": b"x", "properties": {"a": "x" * 40_000}}, "the properties take more than"),
-        ({"body": b"x", "body_compression": "rar"}, "'rar' is not a compression that RocketMQ knows"),
-        ({"body": b"x"}, None),
-        ({"body": bytes(BODY_SIZE_MAX_BYTES)}, None),
-    ]
+    ({"body": b""}, "the message body is empty"),
+    ({"body": bytes(BODY_SIZE_MAX_BYTES + 1)}, "more than a message may have"),
+    ({"body": b"x", "properties": {"a": "\x02"}}, "holds a separator"),
+    ({"body": b"x", "properties": {"a": "x" * 40_000}}, "the properties take more than"),
+    ({"body": b"x", "body_compression": "rar"}, "'rar' is not a compression that RocketMQ knows"),
+    ({"body": b"x"}, None),
+    ({"body": bytes(BODY_SIZE_MAX_BYTES)}, None),
 )
 def test_what_no_broker_takes_is_known_beforehand(fields: dict[str, Any], problem: str | None) -> None:
     found = problem_with(ExportedMessage(**fields), "T")
