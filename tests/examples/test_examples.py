@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,7 @@ PAGE = (ROOT / "docs/examples.md").read_text()
 PRINTED = dict(re.findall(r"^## .*?\(\.\./(examples/\w+\.py)\).*?^```text\n(.*?)^```$", PAGE, re.M | re.S))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    quick_checks = ("--set", "transactionCheckInterval=500", "--set", "transactionTimeOut=500")
-    with servers.standalone(tmp_path_factory.mktemp("examples"), *quick_checks) as running:
-        yield running
+server = servers.of_module(*servers.sets("transactionCheckInterval=500", "transactionTimeOut=500"))
 
 
 def test_the_page_names_all_programs() -> None:

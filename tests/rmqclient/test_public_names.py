@@ -55,7 +55,7 @@ QUICK_COUNT = 3
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for the whole page: its first program creates topics that others use."""
     switched_on = ("recallMessageEnable", "enablePropertyFilter", "enableLmq", "enableMultiDispatch")
-    settings = [part for name in switched_on for part in ("--set", f"{name}=true")]
+    settings = servers.sets(**dict.fromkeys(switched_on, "true"))
     with servers.standalone(tmp_path_factory.mktemp("page"), *settings) as running:
         run(running, EXAMPLES["Topics"][0])
         yield running

@@ -13,7 +13,7 @@ from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.errors import RocketMQError
 from tests.support.certificates import Authority
-from tests.support.servers import standalone
+from tests.support.servers import sets, standalone
 
 LIMIT_S = 120
 LARGE_BYTES = 2 << 20
@@ -23,15 +23,9 @@ LARGE_BYTES = 2 << 20
 async def test_messages_of_any_size_go_and_come_and_strangers_do_not(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     signed = authority.sign("server")
-    settings = [
-        word
-        for setting in (
-            "tls.server.mode=enforcing",
-            f"tls.server.certPath={signed.cert}",
-            f"tls.server.keyPath={signed.key}",
-        )
-        for word in ("--set", setting)
-    ]
+    settings = sets(
+        "tls.server.mode=enforcing", f"tls.server.certPath={signed.cert}", f"tls.server.keyPath={signed.key}"
+    )
     context = ssl.create_default_context(cafile=str(authority.cert))
     bodies = {b"small", *(os.urandom(LARGE_BYTES) for _ in range(3)), *(b"%d" % number for number in range(200))}
     got: set[bytes] = set()

@@ -27,16 +27,10 @@ from tests.support.servers import Fresh, Server, create_topic
 pytestmark = pytest.mark.anyio
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
-OFTEN = tuple(
-    part
-    for setting in (
-        "transactionTimeOut=100",
-        "transactionCheckInterval=50",
-        "transactionOpBatchInterval=50",
-        "transactionCheckMax=1000000",  # no transaction is given up, however slow the machine
-    )
-    for part in ("--set", setting)
-)
+OFTEN = servers.sets(
+    "transactionTimeOut=100", "transactionCheckInterval=50", "transactionOpBatchInterval=50",
+    "transactionCheckMax=1000000",  # no transaction is given up, however slow the machine
+)  # fmt: skip
 COMPRESSED_SIZE = 10_000
 
 

@@ -5,7 +5,6 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -29,11 +28,7 @@ DEFAULTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    directory: Path = tmp_path_factory.mktemp("limited")
-    with servers.standalone(directory, "--set", "maxConnectionsPerAddress=1000") as server:
-        yield server
+limited = servers.of_module("--set", "maxConnectionsPerAddress=1000")
 
 
 @pytest.fixture

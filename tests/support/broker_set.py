@@ -59,10 +59,14 @@ class BrokerSet:
 
     def start(self, number: int, **more: str) -> Server:
         settings = COMMON | more | {"enableControllerMode": "true", "controllerAddr": self.controller_addr}
-        given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
         port = self.ports.setdefault(number, free_ports()[1])
         self.brokers[number] = servers.broker(
-            self.directory / f"b{number}", self.namesrv.namesrv_addr, self.name, "--port", str(port), *given
+            self.directory / f"b{number}",
+            self.namesrv.namesrv_addr,
+            self.name,
+            "--port",
+            str(port),
+            *servers.sets(**settings),
         )
         return self.brokers[number]
 

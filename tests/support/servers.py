@@ -144,18 +144,16 @@ def broker(directory: Path, namesrv_addr: str, name: str, *args: str | Path) -> 
     return Server("broker", "--namesrv", namesrv_addr, *own, *SMALL, *args, log_file=directory / "log")
 
 
-SMALL = tuple(
-    part
-    for setting in (
-        "flushDiskType=ASYNC_FLUSH",
-        "mappedFileSizeCommitLog=16777216",
-        "mappedFileSizeConsumeQueue=600000",
-        "maxHashSlotNum=10000",
-        "maxIndexNum=40000",
-        "diskMaxUsedSpaceRatio=95",
-    )
-    for part in ("--set", setting)
-)
+def sets(*settings: str, **more: str) -> tuple[str, ...]:
+    """``sets("a=1", b="2")``: arguments of a server that give it these settings."""
+    given = (*settings, *(f"{name}={value}" for name, value in more.items()))
+    return tuple(part for setting in given for part in ("--set", setting))
+
+
+SMALL = sets(
+    "flushDiskType=ASYNC_FLUSH", "mappedFileSizeCommitLog=16777216", "mappedFileSizeConsumeQueue=600000",
+    "maxHashSlotNum=10000", "maxIndexNum=40000", "diskMaxUsedSpaceRatio=95",
+)  # fmt: skip
 """Settings that make a test's store cheap and independent of how full the machine's disk is."""
 
 

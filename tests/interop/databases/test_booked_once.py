@@ -196,10 +196,7 @@ with Deduplication(connect, key_of=by_key) as once:
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("server")) as running:
-        yield running
+server = servers.of_module()
 
 
 def test_a_consumer_killed_between_record_and_commit(

@@ -5,8 +5,6 @@ subscription that the request assumes.
 Pulls are not held (``longPollingEnable=false``): the recorded ones waited in vain until they were answered.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqproto.bodies.groups import SubscriptionData
@@ -21,7 +19,6 @@ from tests.rmqserver.broker.golden_play import compare
 from tests.rmqserver.broker.golden_state import consume, create_group, ok, send, subscription
 from tests.support import servers
 from tests.support.golden import Exchange, exchanges, said
-from tests.support.servers import Server
 from tests.support.wire import Wire
 
 SETTINGS = ("enablePropertyFilter=true", "longPollingEnable=false", "shortPollingTimeMills=1")
@@ -41,11 +38,7 @@ def recorded() -> list[Exchange]:
     return [one for one in both if one.answer is not None and is_served(one)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    args = [part for setting in SETTINGS for part in ("--set", setting)]
-    with servers.standalone(tmp_path_factory.mktemp("pulls"), *args) as running:
-        yield running
+server = servers.of_module(*servers.sets(*SETTINGS))
 
 
 def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:

@@ -27,8 +27,7 @@ END = "37-END_TRANSACTION"
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
     """A connection on which the recorded producer is online."""
-    args = [part for setting in SETTINGS for part in ("--set", setting)]
-    with servers.standalone(tmp_path, *args) as server, Wire(server.broker_addr) as connection:
+    with servers.standalone(tmp_path, *servers.sets(*SETTINGS)) as server, Wire(server.broker_addr) as connection:
         create_topic(connection, "TransTopic", 2)
         produce(connection, "TransProducerGroup")
         yield connection

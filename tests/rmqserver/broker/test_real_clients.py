@@ -104,11 +104,7 @@ def frame_of(scenario: str, code: int) -> bytes:
     return next(each for each in requests if decode_frame_untrusted(each).code == code)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    args = [part for setting in SETTINGS for part in ("--set", setting)]
-    with servers.standalone(tmp_path_factory.mktemp("clients"), *args) as running:
-        yield running
+server = servers.of_module(*servers.sets(*SETTINGS))
 
 
 @pytest.fixture

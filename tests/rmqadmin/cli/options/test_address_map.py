@@ -1,7 +1,5 @@
 """A broker that advertises an address that only its own network has, and is reached through a map."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqadmin.cli.call import Call
@@ -18,16 +16,13 @@ from spark_tools.schema import columns
 from spark_tools.source_options import access_options, parse_read_options
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.opened import Driver, drive
-from tests.support.servers import Server, standalone, until
+from tests.support.servers import Server, of_module, until
 
 FAR = "10.255.255.1"
 MAP = f"{FAR}=127.0.0.1"
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with standalone(tmp_path_factory.mktemp("far"), "--advertise", FAR) as server:
-        yield server
+far = of_module("--advertise", FAR)
 
 
 @pytest.fixture

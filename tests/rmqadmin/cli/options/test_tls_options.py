@@ -23,7 +23,7 @@ from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.quick import in_one_test
-from tests.support.servers import Fresh, Server, standalone, topic_config, until
+from tests.support.servers import Fresh, Server, sets, standalone, topic_config, until
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,7 @@ def secured(authority: Authority, own: Signed, tmp_path_factory: pytest.TempPath
         "tls.client.certPath": own.cert,
         "tls.client.keyPath": own.key,
     }
-    words = [word for key, text in settings.items() for word in ("--set", f"{key}={text}")]
-    with standalone(tmp_path_factory.mktemp("secured"), *words) as server:
+    with standalone(tmp_path_factory.mktemp("secured"), *sets(**settings)) as server:
         yield server
 
 

@@ -240,8 +240,7 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Fresh, q
 def test_messages_that_were_deleted_before_their_group_consumed_them(
     run: Rmqadmin, start_standalone: Callable[..., Server]
 ) -> None:
-    settings = ("mappedFileSizeCommitLog=65536", "fileReservedTime=0")
-    server = start_standalone(*(part for setting in settings for part in ("--set", setting)))
+    server = start_standalone(*servers.sets("mappedFileSizeCommitLog=65536", "fileReservedTime=0"))
     topic, group = "ShortKept", "TooSlow"
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, topic_config(topic))
@@ -273,11 +272,11 @@ def test_messages_that_were_deleted_before_their_group_consumed_them(
 def test_a_broker_that_checks_users_and_whoever_shows_no_key(
     run: Rmqadmin, start_standalone: Callable[..., Server]
 ) -> None:
-    settings = (
+    settings = servers.sets(
         "authenticationEnabled=true", "authorizationEnabled=true",
         'initAuthenticationUser={"username":"root","password":"secret-of-root"}',
     )  # fmt: skip
-    server = start_standalone(*(part for setting in settings for part in ("--set", setting)))
+    server = start_standalone(*settings)
     without = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr, status=1)
     said = found(without.items)["reachable", "broker-a/0"]
     assert said.startswith("error: does not report its state: ")

@@ -35,8 +35,7 @@ class Pair:
         self.admin = admin
 
     def broker(self, store: str, **settings: str) -> Server:
-        given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
-        return servers.broker(self.directory / store, self.namesrv.namesrv_addr, NAME, *given)
+        return servers.broker(self.directory / store, self.namesrv.namesrv_addr, NAME, *servers.sets(**settings))
 
     def until_found(self, *parts: str, controllers: Sequence[str] = ()) -> None:
         """Waits until there are as many findings as parts, and each part is in one of them."""

@@ -252,10 +252,12 @@ def test_a_broker_without_its_files_does_not_start(tmp_path: Path) -> None:
 
 
 def test_accounts_are_migrated_at_the_start(home: Path, tmp_path: Path) -> None:
-    settings = ("migrateAuthFromV1Enabled=true", f"rocketmqHome={home}", "authenticationEnabled=true",
-                "authorizationEnabled=true")  # fmt: skip
+    settings = servers.sets(
+        "migrateAuthFromV1Enabled=true", f"rocketmqHome={home}", "authenticationEnabled=true",
+        "authorizationEnabled=true",
+    )  # fmt: skip
     with (
-        servers.standalone(tmp_path, *(part for each in settings for part in ("--set", each))) as server,
+        servers.standalone(tmp_path, *settings) as server,
         Wire(server.broker_addr) as wire,
     ):
         assert ask(wire, R.SEND_MESSAGE_V2, APP, send("Orders"), b"x").code == ResponseCode.TOPIC_NOT_EXIST

@@ -141,11 +141,10 @@ def test_our_master_says_the_same_of_the_same_store(tmp_path: Path) -> None:
     """From the slave's last offset to the end of the copied store, which was taken while its master was running."""
     store = unpacked("master", tmp_path / "master")
     recorded = said_by_master("default-01")
-    settings = (
+    args = servers.sets(
         "brokerRole=ASYNC_MASTER", f"mappedFileSizeCommitLog={FILE_SIZE_BYTES}", "haSendHeartbeatInterval=200",
         "mappedFileSizeConsumeQueue=6000", "maxHashSlotNum=100", "maxIndexNum=400",
     )  # fmt: skip
-    args = [part for setting in settings for part in ("--set", setting)]
     with (
         servers.standalone(tmp_path / "server", "--data", store, *args) as server,
         AdminClient(server.namesrv_addr) as admin,

@@ -79,9 +79,8 @@ class Master:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
-    settings = [part for setting in SETTINGS for part in ("--set", setting)]
     with (
-        servers.standalone(tmp_path_factory.mktemp("master"), *settings) as server,
+        servers.standalone(tmp_path_factory.mktemp("master"), *servers.sets(*SETTINGS)) as server,
         AdminClient(server.namesrv_addr, timeout_s=60) as admin,
     ):
         yield Master(server, admin)

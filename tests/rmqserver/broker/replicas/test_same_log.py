@@ -103,7 +103,7 @@ class Pair:
     _master_settings: tuple[str, ...] = ()
 
     def start(self, name: str, *settings: str, port: int = 0) -> Server:
-        given = ["--port", str(port), *(part for setting in settings for part in ("--set", setting))]
+        given = ["--port", str(port), *servers.sets(*settings)]
         return self.stack.enter_context(
             servers.broker(self.directory / name, self.namesrv.namesrv_addr, "broker-a", *given)
         )

@@ -28,8 +28,7 @@ GOLDEN_REFUSED = [f"{number:02d}" for number in (*range(3, 10), *range(18, 25))]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    settings = ("maxMessageSize=8192", "messageDelayLevel=1h 2h 3h")
-    args = [part for setting in settings for part in ("--set", setting)]
+    args = servers.sets("maxMessageSize=8192", "messageDelayLevel=1h 2h 3h")
     directory = tmp_path_factory.mktemp("send")
     config = directory / "store/config"
     config.mkdir(parents=True)

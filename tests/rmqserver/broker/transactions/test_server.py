@@ -16,23 +16,16 @@ from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTIO
 from rmqproto.wire.command import Command
 from tests.rmqserver.broker.golden_state import produce
 from tests.rmqserver.broker.messaging import bodies, pull, stored, text
-from tests.support.servers import Server, until
+from tests.support.servers import Server, sets, until
 from tests.support.wire import Wire
 
 GROUP = "TransProducerGroup"
-OFTEN = tuple(
-    part
-    for setting in (
-        "transactionTimeOut=100",
-        "transactionCheckInterval=50",
-        "transactionCheckMax=1000000",  # nothing is given up, however slow the machine
-        "transactionOpBatchInterval=50",
-        "transactionMetricFlushInterval=50",
-        "flushConsumerOffsetInterval=50",
-    )
-    for part in ("--set", setting)
-)
-NEVER = ("--set", "transactionCheckInterval=3600000", "--set", "transactionOpBatchInterval=3600000")
+OFTEN = sets(
+    "transactionTimeOut=100", "transactionCheckInterval=50",
+    "transactionCheckMax=1000000",  # nothing is given up, however slow the machine
+    "transactionOpBatchInterval=50", "transactionMetricFlushInterval=50", "flushConsumerOffsetInterval=50",
+)  # fmt: skip
+NEVER = sets("transactionCheckInterval=3600000", "transactionOpBatchInterval=3600000")
 
 Start = Callable[..., Server]
 

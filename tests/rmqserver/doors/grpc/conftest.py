@@ -27,8 +27,7 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def typed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Its groups are not made by themselves."""
-    given = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    with servers.standalone(tmp_path_factory.mktemp("typed"), *given) as running:
+    with servers.standalone(tmp_path_factory.mktemp("typed"), *servers.sets(**SETTINGS)) as running:
         with AdminClient(running.namesrv_addr) as admin:
             for name, kind in TOPICS.items():
                 attributes = {"+message.type": kind} if kind else {}

@@ -37,11 +37,10 @@ def signed(user: str, password: str, when: str = WHEN) -> str:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     user = f'{{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}'
     keys = f'{{"accessKey":"{ROOT.access_key}","secretKey":"{ROOT.secret_key}"}}'
-    settings = {
-        "authenticationEnabled": "true", "authorizationEnabled": "true", "initAuthenticationUser": user,
-        "innerClientAuthenticationCredentials": keys,
-    }  # fmt: skip
-    given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    given = servers.sets(
+        authenticationEnabled="true", authorizationEnabled="true", initAuthenticationUser=user,
+        innerClientAuthenticationCredentials=keys,
+    )  # fmt: skip
     with servers.standalone(tmp_path_factory.mktemp("guarded"), *given) as running:
         with AdminClient(running.namesrv_addr, ROOT) as admin:
             admin.create_topic(running.broker_addr, TopicConfig(topic_name="T"))

@@ -2,7 +2,7 @@
 to wait for their whole time after each portion, though what they wanted was there."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,11 +30,7 @@ SOON_S = 5
 EXPRESSIONS = [("TAG", "hit"), ("SQL92", "color = 'red'")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    settings = ("--set", "enablePropertyFilter=true")
-    with servers.standalone(tmp_path_factory.mktemp("passed"), *settings) as running:
-        yield running
+server = servers.of_module("--set", "enablePropertyFilter=true")
 
 
 @pytest.fixture
