@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import sets, topic_config
+from tests.support.servers import topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -28,7 +28,8 @@ from spark_tools.tables.table_columns import kinds_of
 from spark_tools.tables.table_reader import TableReader
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqserver.broker.transactions.test_server import ending, send_half
-from tests.support.servers import Server, sets, standalone, until
+from tests.support import servers
+from tests.support.servers import Server, standalone, until
 from tests.support.wire import Wire
 
 GROUP, TOPIC, ORIGIN, TRACED = "TableGroup", "TableTopic", "TableOrigin", "7F000001041D4E0E2F2A69B4378A0009"
@@ -101,7 +102,7 @@ def fill(admin: AdminClient, server: Server) -> None:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp("scene")
-    with standalone(directory, *sets(*SETTINGS)) as server, AdminClient(server.namesrv_addr) as admin:
+    with standalone(directory, *servers.sets(*SETTINGS)) as server, AdminClient(server.namesrv_addr) as admin:
         fill(admin, server)
         trace(admin, server, Delivered(10**25, "r", GROUP, "R2", "STRANGE", 10**12, ""))
         with Wire(server.broker_addr) as wire:
