@@ -31,19 +31,12 @@ def record(queue_offset: int, body: bytes, tags: str = "A") -> StoredMessage:
     )  # fmt: skip
 
 
-class FakeBroker:
-    """``override`` sees every request to the broker first; a result other than None is sent as the answer. Pulls that
-    find nothing are held until messages arrive."""
+class ScriptedBroker:
+    """``override`` sees every request to the broker first; a result other than None is sent as the answer, else what
+    ``reply`` returns, the answer of a broker without faults."""
 
     def __init__(self) -> None:
-        self.messages: list[StoredMessage] = []
-        self.committed: int | None = None
-        self.commits: list[int] = []
         self.sent_back: list[SendBackHeader] = []
-        self.pulls: list[PullHeader] = []
-        self.members: list[str] = []
-        self.heartbeats: list[Heartbeat] = []
-        self.others: list[str] = []
         self.override: Callable[[Command], object] = lambda request: None
         self._held: list[Command] = []
         self._lock = threading.RLock()
@@ -52,7 +45,7 @@ class FakeBroker:
             broker_datas=[BrokerData(broker_addrs={0: self.broker.address}, broker_name=BROKER)],
             queue_datas=[QueueData(broker_name=BROKER, perm=6, read_queue_nums=1, write_queue_nums=1)],
         )
-        self.namesrv = Peer(lambda request: answer(request, body=fastjson.dumps(self.route, standard=True)))
+        self.namesrv = Peer(self.route_of)
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +53,31 @@ class FakeBroker:
     def __exit__(self, *_: object) -> None:
         self.namesrv.hang_up()
         self.broker.hang_up()
+
+    def route_of(self, request: Command) -> Command:
+        return answer(request, body=fastjson.dumps(self.route, standard=True))
+
+    def reply(self, request: Command) -> Command | None:
+        raise NotImplementedError
+
+    def _reply(self, request: Command) -> object:
+        with self._lock:
+            overridden = self.override(request)
+            return self.reply(request) if overridden is None else overridden
+
+
+class FakeBroker(ScriptedBroker):
+    """Pulls that find nothing are held until messages arrive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[StoredMessage] = []
+        self.committed: int | None = None
+        self.commits: list[int] = []
+        self.pulls: list[PullHeader] = []
+        self.members: list[str] = []
+        self.heartbeats: list[Heartbeat] = []
+        self.others: list[str] = []
 
     def store(self, *bodies: bytes, tags: str = "A") -> None:
         """Stores new messages and answers the held pulls."""
@@ -73,11 +91,8 @@ class FakeBroker:
     def push(self, code: int, fields: Header, body: bytes = b"", opaque: int = 1) -> None:
         self.broker.push(Command(code=code, opaque=opaque, ext=to_ext(fields), body=body))
 
-    def _reply(self, request: Command) -> object:
+    def reply(self, request: Command) -> Command | None:
         with self._lock:
-            overridden = self.override(request)
-            if overridden is not None:
-                return overridden
             match request.code:
                 case RequestCode.PULL_MESSAGE:
                     if not self._is_retry(request):

@@ -1,17 +1,12 @@
 """An in-memory name server and broker. Pops get the messages that a test has stored, and what clients report about them
 is kept."""
 
-import threading
-from collections.abc import Callable
-from typing import Self
-
 import msgspec
 
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import Assignments, BatchAcks, QueueAssignment
-from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.popping import (
@@ -27,39 +22,26 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.pop import diffs_of_untrusted, parse_handle_untrusted
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from tests.rmqclient.fake_broker import BROKER, record
-from tests.support.peer import Peer, answer
+from tests.rmqclient.fake_broker import BROKER, ScriptedBroker, record
+from tests.support.peer import answer
 
 POP_TIME_MS = 1_700_000_000_000
 REVIVE_QUEUE_ID = 3
 RETRY_MAX_TIMES = 4
 
 
-class FakePopBroker:
-    """``override`` sees every request to the broker first; a result other than None is sent as the answer. A pop that
-    finds nothing is held until messages arrive. ``acked`` holds the queue offset and pop time of each acknowledged
-    message."""
+class FakePopBroker(ScriptedBroker):
+    """A pop that finds nothing is held until messages arrive. ``acked`` holds the queue offset and pop time of each
+    acknowledged message."""
 
     def __init__(self, mode: str = "POP") -> None:
+        super().__init__()
         self.mode = mode
         self.ready: list[StoredMessage] = []
         self.pops: list[PopHeader] = []
         self.acked: list[tuple[int, int]] = []
         self.changes: list[ChangeInvisibleTimeHeader] = []
-        self.sent_back: list[SendBackHeader] = []
-        self.override: Callable[[Command], object] = lambda request: None
         self._stored = 0
-        self._held: list[Command] = []
-        self._lock = threading.RLock()
-        self.broker = Peer(self._reply)
-        self.namesrv = Peer(self._route)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.namesrv.hang_up()
-        self.broker.hang_up()
 
     def store(self, *bodies: bytes, tags: str = "A", reconsume_times: int = 0) -> None:
         """Stores new messages and answers the held pops."""
@@ -76,22 +58,11 @@ class FakePopBroker:
     def acked_offsets(self) -> list[int]:
         return sorted(queue_offset for queue_offset, _ in self.acked)
 
-    def _route(self, request: Command) -> Command:
-        if request.ext["topic"].startswith(RETRY_PREFIX):
-            return answer(request, ResponseCode.TOPIC_NOT_EXIST)
-        route = TopicRoute(
-            broker_datas=[BrokerData(broker_addrs={0: self.broker.address}, broker_name=BROKER)],
-            queue_datas=[QueueData(broker_name=BROKER, perm=6, read_queue_nums=1, write_queue_nums=1)],
-        )
-        return answer(request, body=fastjson.dumps(route, standard=True))
-
-    def _reply(self, request: Command) -> object:
-        with self._lock:
-            overridden = self.override(request)
-            return self.reply(request) if overridden is None else overridden
+    def route_of(self, request: Command) -> Command:
+        is_retry = request.ext["topic"].startswith(RETRY_PREFIX)
+        return answer(request, ResponseCode.TOPIC_NOT_EXIST) if is_retry else super().route_of(request)
 
     def reply(self, request: Command) -> Command | None:
-        """The answer of a broker without faults."""
         with self._lock:
             match request.code:
                 case RequestCode.QUERY_ASSIGNMENT:
