@@ -1,7 +1,5 @@
 """Records that producers and consumers write to the trace topic, read back from our own server."""
 
-from collections.abc import Callable
-
 import anyio
 import pytest
 
@@ -62,11 +60,7 @@ async def test_a_message_is_told_of_from_its_send_to_its_consumption(
         assert {sent.message_id, "key1", "key\u30002"} == set(message.keys), "by these, traces are found"
 
 
-async def test_how_a_transaction_ended_and_what_was_recalled(
-    start_standalone: Callable[..., Server], fresh: Fresh
-) -> None:
-    server = start_standalone("--set", "recallMessageEnable=true")
-
+async def test_how_a_transaction_ended_and_what_was_recalled(server: Server, fresh: Fresh) -> None:
     class RollsBack:
         def execute_local_transaction(self, message: Message) -> LocalTransactionState:
             return LocalTransactionState.ROLLBACK
@@ -75,7 +69,7 @@ async def test_how_a_transaction_ended_and_what_was_recalled(
             raise AssertionError("the broker was told")
 
     topic, traced = [create_topic(server, fresh(name)) for name in ("TracedTopic", "Traces")]
-    async with TransactionProducer(server.namesrv_addr, "tp", RollsBack(), trace=traced) as producer:
+    async with TransactionProducer(server.namesrv_addr, fresh("Producer"), RollsBack(), trace=traced) as producer:
         half = (await producer.send_in_transaction(Message(topic, b"body", keys="key1"))).send
         delayed = await producer.send(Message(topic, b"later", delay_s=3600))
         assert delayed.recall_handle is not None

@@ -1,12 +1,14 @@
 """Creates, by requests, the state in which Apache's exchanges were recorded: topics, messages, offsets, clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import UpdateConsumerOffsetHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicConfigHeader
+from rmqproto.java import java_properties
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps
 from tests.support.wire import Wire
@@ -84,3 +86,14 @@ def produce(wire: Wire, group: str) -> None:
 def configure(wire: Wire, **settings: str) -> None:
     body = "".join(f"{key}={value}\n" for key, value in settings.items()).encode()
     ok(wire.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body))
+
+
+@contextmanager
+def configured(wire: Wire, **settings: str) -> Iterator[None]:
+    """Sets these settings, and at the end what they were before."""
+    before = java_properties.parse_untrusted(ok(wire.ask(RequestCode.GET_BROKER_CONFIG)).body)
+    configure(wire, **settings)
+    try:
+        yield
+    finally:
+        configure(wire, **{key: before[key] for key in settings})

@@ -11,7 +11,7 @@ from rmqproto.names import TIMER_TOPIC
 from rmqproto.wire.command import decode_frame_untrusted, encode_frame
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.golden_play import compare, loosened, play
-from tests.rmqserver.broker.golden_state import create_topic
+from tests.rmqserver.broker.golden_state import configured, create_topic
 from tests.rmqserver.broker.messaging import send, stored, text
 from tests.support import servers
 from tests.support.golden import exchange, exchanges, said
@@ -84,11 +84,8 @@ def test_handles_of_others(wire: Wire) -> None:
 
 
 def test_recalls_are_off_by_default(wire: Wire) -> None:
-    wire.ask(R.UPDATE_BROKER_CONFIG, body=b"recallMessageEnable=false\n")
-    try:
+    with configured(wire, recallMessageEnable="false"):
         answer = recall(wire, "x")
-    finally:
-        wire.ask(R.UPDATE_BROKER_CONFIG, body=b"recallMessageEnable=true\n")
     assert answer == {
         "code": 16, "remark": "recall failed, operation is forbidden", "MSG_REGION": "DefaultRegion",
     }  # fmt: skip
@@ -96,11 +93,8 @@ def test_recalls_are_off_by_default(wire: Wire) -> None:
 
 @pytest.mark.parametrize("code", [R.GET_TIMER_CHECK_POINT, R.GET_TIMER_METRICS])
 def test_timers_for_slaves_where_the_wheel_is_off(wire: Wire, code: R) -> None:
-    wire.ask(R.UPDATE_BROKER_CONFIG, body=b"timerWheelEnable=false\n")
-    try:
+    with configured(wire, timerWheelEnable="false"):
         answer = wire.ask(code)
-    finally:
-        wire.ask(R.UPDATE_BROKER_CONFIG, body=b"timerWheelEnable=true\n")
     assert (answer.code, (answer.remark or "")[-7:]) == (1, "is null")
 
 

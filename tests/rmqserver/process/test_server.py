@@ -87,19 +87,6 @@ def test_the_route_of_a_topic_is_there_when_its_creation_is_answered(
         assert namesrv_wire.route(topic) is not None
 
 
-def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone: StartStandalone) -> None:
-    """Nameservers accept only a newer table of topics, so its version must change with the setting."""
-    server = start_standalone()
-    with Wire(server.broker_addr) as wire, Wire(server.namesrv_addr) as namesrv_wire:
-        assert wire.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n").code == 0
-
-        def perm() -> int:
-            route = namesrv_wire.route("TBW102")
-            return route.queue_datas[0].perm if route else 0
-
-        until(lambda: perm() == 4)
-
-
 def test_a_ready_file_that_cannot_be_written_is_told_before_anything_is_opened(tmp_path: Path) -> None:
     """It ended in a traceback, after the broker had been registered."""
     status, errors = fails("broker", "--namesrv", "127.0.0.1:1", "--ready-file", tmp_path / "missing" / "ready.json")

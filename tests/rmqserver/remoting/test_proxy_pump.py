@@ -3,7 +3,6 @@
 import gc
 import socket
 import weakref
-from collections.abc import Callable
 
 import pytest
 
@@ -47,20 +46,18 @@ def test_what_has_been_passed_through_is_freed_at_once() -> None:
         gc.enable()
 
 
-def test_the_address_in_the_header_is_the_client_s(start_standalone: Callable[..., Server]) -> None:
-    server = start_standalone()
+def test_the_address_in_the_header_is_the_client_s(server: Server) -> None:
     with Wire(server.broker_addr) as client:
         client.send(LINE)
-        body = Heartbeat(client_id="C", producer_data_set=[ProducerData(group_name="P")])
+        body = Heartbeat(client_id="C", producer_data_set=[ProducerData(group_name="Behind")])
         assert client.ask(R.HEART_BEAT, body=fastjson.dumps(body)).code == 0
-        answer = client.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "P"})
+        answer = client.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "Behind"})
     (found,) = fastjson.loads_untrusted(answer.body, ProducerConnection).connection_set
     assert found.client_addr == "192.0.2.1:56324"
 
 
 @pytest.mark.parametrize("start", [b"PROXY ZZZ\r\n", LINE * 2])
-def test_a_bad_header_closes_the_connection(start_standalone: Callable[..., Server], start: bytes) -> None:
-    server = start_standalone()
+def test_a_bad_header_closes_the_connection(server: Server, start: bytes) -> None:
     host, _, port = server.broker_addr.rpartition(":")
     with socket.create_connection((host, int(port)), 20) as client:
         client.sendall(start)

@@ -16,7 +16,7 @@ from rmqproto.java import java_properties
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.runtime_info import bytes_text, runtime_text
 from tests.rmqserver.broker.golden_play import play
-from tests.rmqserver.broker.golden_state import configure, create_topic, ok, send
+from tests.rmqserver.broker.golden_state import configure, configured, create_topic, ok, send
 from tests.support.golden import Exchange, exchanges, said
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -71,9 +71,8 @@ def test_settings_are_apaches_with_apaches_defaults(admin: Wire, each: Exchange)
 def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
     create_topic(admin, "SmallTopic", 1)
     header = SendHeader(topic="SmallTopic", queue_id=0, born_timestamp=0)
-    configure(admin, maxMessageSize="1024")
-    refused = admin.ask(R.SEND_MESSAGE, header, bytes(1025))
-    configure(admin, maxMessageSize="4194304")
+    with configured(admin, maxMessageSize="1024"):
+        refused = admin.ask(R.SEND_MESSAGE, header, bytes(1025))
     assert refused.code == ResponseCode.MESSAGE_ILLEGAL
     ok(admin.ask(R.SEND_MESSAGE, header, bytes(1025)))
 
@@ -82,16 +81,13 @@ def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
 def test_what_is_shown_is_what_counts(admin: Wire, shown: str) -> None:
     """They used to be shown as true while requests were refused as if they were false."""
     create_topic(admin, "TimedTopic", 1)
-    configure(admin, enablePropertyFilter=shown, timerWheelEnable=shown)
-    try:
+    with configured(admin, enablePropertyFilter=shown, timerWheelEnable=shown):
         pairs = config(admin)
         wanted = SubscriptionData(topic="T", sub_string="a > 5", expression_type="SQL92")
         body = dumps(CheckClientRequest(client_id="c", group="G", subscription_data=wanted))
         filtered = admin.ask(R.CHECK_CLIENT_CONFIG, body=body)
         header = SendHeader(topic="TimedTopic", queue_id=0, born_timestamp=0, properties="TIMER_DELAY_SEC\x0110\x02")
         timed = admin.ask(R.SEND_MESSAGE, header, b"m")
-    finally:
-        configure(admin, enablePropertyFilter="true", timerWheelEnable="true")
     assert (pairs["enablePropertyFilter"], pairs["timerWheelEnable"]) == (shown, shown)
     assert (filtered.code, timed.code) == ((0, 0) if shown == "true" else (1, 1))
 
@@ -142,13 +138,12 @@ def test_settings_that_are_no_text_are_refused(admin: Wire) -> None:
 
 
 def test_the_nameserver_hears_of_a_new_permission(admin: Wire, golden_server: Server) -> None:
+    """Nameservers accept only a newer table of topics, so its version must change with the setting."""
     create_topic(admin, "Permitted", 1)
-    configure(admin, brokerPermission="4")
-    with Wire(golden_server.namesrv_addr) as namesrv:
+    with configured(admin, brokerPermission="4"), Wire(golden_server.namesrv_addr) as namesrv:
         perm = ""
         while '"perm":4' not in perm:  # until the registration has arrived
             perm = ok(namesrv.ask(R.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic="Permitted"))).body.decode()
-    configure(admin, brokerPermission="6")
 
 
 def test_a_new_permission_is_one_change_of_the_topics(admin: Wire) -> None:

@@ -8,7 +8,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import DeleteGroupHeader, GroupForbiddenHeader, GroupHeader, TopicHeader
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
-from tests.rmqserver.broker.golden_state import commit, configure, create_group, create_topic, ok
+from tests.rmqserver.broker.golden_state import commit, configured, create_group, create_topic, ok
 from tests.support.golden import Exchange, exchanges, said
 from tests.support.wire import Wire
 
@@ -108,9 +108,8 @@ def test_a_list_with_one_bad_group_creates_none(admin: Wire) -> None:
 def test_asking_for_a_group_makes_it_only_where_groups_may_be_made_so(admin: Wire) -> None:
     ok(admin.ask(R.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="MadeByAQuestion")))
     assert "MadeByAQuestion" in all_groups(admin).subscription_group_table
-    configure(admin, autoCreateSubscriptionGroup="false")
-    answer = admin.ask(R.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="NotMade"))
-    configure(admin, autoCreateSubscriptionGroup="true")
+    with configured(admin, autoCreateSubscriptionGroup="false"):
+        answer = admin.ask(R.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="NotMade"))
     assert (answer.code, answer.remark) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
 
 

@@ -19,7 +19,7 @@ from rmqproto.headers.consuming import PULL_SUBSCRIPTION, ConsumerGroupHeader, P
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from tests.rmqserver.broker.golden_play import play
-from tests.rmqserver.broker.golden_state import configure, consume, ok
+from tests.rmqserver.broker.golden_state import configured, consume, ok
 from tests.support import servers
 from tests.support.golden import exchanges
 from tests.support.servers import Server
@@ -113,11 +113,8 @@ def test_nobody_is_told_where_notices_are_off(wire: Wire, other: Wire) -> None:
     body = b'{"groupName":"Unnoticed","notifyConsumerIdsChangedEnable":false}'
     ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     beat(wire, "Unnoticed", "c1", "T")
-    configure(wire, notifyConsumerIdsChangedEnable="false")
-    try:
+    with configured(wire, notifyConsumerIdsChangedEnable="false"):
         beat(wire, "AlsoUnnoticed", "c1", "T")
-    finally:
-        configure(wire, notifyConsumerIdsChangedEnable="true")
     beat(other, "Unnoticed", "c2", "T")
     ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "c2", "consumerGroup": "Unnoticed"}))
     assert_silent(wire)
@@ -127,8 +124,7 @@ def test_nobody_is_told_where_notices_are_off(wire: Wire, other: Wire) -> None:
 
 
 def test_consumers_that_pull_can_be_kept_out(wire: Wire) -> None:
-    configure(wire, rejectPullConsumerEnable="true")
-    try:
+    with configured(wire, rejectPullConsumerEnable="true"):
         for consume_type in ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", 0):
             data = ConsumerData(group_name=f"Type{consume_type}", consume_type=consume_type)
             ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
@@ -141,8 +137,6 @@ def test_consumers_that_pull_can_be_kept_out(wire: Wire) -> None:
             answer = wire.ask(R.PULL_MESSAGE, pull)
             assert answer.code == (ResponseCode.PULL_NOT_FOUND if is_served else ResponseCode.SUBSCRIPTION_NOT_EXIST)
             assert is_served or (answer.remark or "").startswith(remark), "as Apache's broker answers"
-    finally:
-        configure(wire, rejectPullConsumerEnable="false")
     assert members(wire, "TypeCONSUME_PASSIVELY") == ["c"]
     for kept_out in ("TypeCONSUME_ACTIVELY", "Type0"):
         header = ConsumerGroupHeader(consumer_group=kept_out)
@@ -250,11 +244,10 @@ def test_subscriptions_are_judged_when_a_consumer_starts(wire: Wire, codec: Head
         return wire.ask(R.CHECK_CLIENT_CONFIG, body=body, codec=codec)
 
     ok(check("TAG", "A || B"))
-    configure(wire, enablePropertyFilter="false")
-    answer = check("SQL92", "a > 5")
+    with configured(wire, enablePropertyFilter="false"):
+        answer = check("SQL92", "a > 5")
     text = "The broker does not support consumer to filter message by SQL92"
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, text)
-    configure(wire, enablePropertyFilter="true")
     ok(check("SQL92", "a > 5"))
     answer = check("SQL92", "a = NULL")
     text = "java.lang.RuntimeException: 'NULL' cannot be compared."

@@ -11,7 +11,15 @@ from rmqproto.headers.tables import TopicConfigHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqproto.wire.fastjson import dumps
 from tests.rmqserver.broker.golden_play import play
-from tests.rmqserver.broker.golden_state import commit, configure, consume, create_group, create_topic, ok, subscription
+from tests.rmqserver.broker.golden_state import (
+    commit,
+    configured,
+    consume,
+    create_group,
+    create_topic,
+    ok,
+    subscription,
+)
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, pull_header, send, text
 from tests.support import servers
 from tests.support.servers import Server
@@ -77,11 +85,8 @@ def test_group_that_may_not_consume_by_broadcast(wire: Wire, other: Wire) -> Non
 
 
 def test_broker_that_may_not_be_read(wire: Wire) -> None:
-    configure(wire, brokerPermission="2")
-    try:
+    with configured(wire, brokerPermission="2"):
         answer = pull(wire, "PlainTopic")
-    finally:
-        configure(wire, brokerPermission="6")
     text_ = "the broker[127.0.0.1] pulling message is forbidden"
     assert (answer.code, answer.remark, answer.ext) == (ResponseCode.NO_PERMISSION, text_, {"forbiddenType": "1"})
 
@@ -89,31 +94,22 @@ def test_broker_that_may_not_be_read(wire: Wire) -> None:
 def test_lite_pulls_can_be_forbidden(wire: Wire) -> None:
     lite = PULL_SUBSCRIPTION | PULL_LITE
     assert ok(wire.ask(R.LITE_PULL_MESSAGE, pull_header("PlainTopic", sys_flag=lite))).remark == "FOUND"
-    configure(wire, litePullMessageEnable="false")
-    try:
+    with configured(wire, litePullMessageEnable="false"):
         answer = wire.ask(R.LITE_PULL_MESSAGE, pull_header("PlainTopic", sys_flag=lite))
-    finally:
-        configure(wire, litePullMessageEnable="true")
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark == "the broker[127.0.0.1] for lite pull consumer is forbidden"
 
 
 def test_unknown_group_is_refused_where_groups_are_not_made(wire: Wire) -> None:
-    configure(wire, autoCreateSubscriptionGroup="false")
-    try:
+    with configured(wire, autoCreateSubscriptionGroup="false"):
         answer = pull(wire, "PlainTopic", group="Stranger")
-    finally:
-        configure(wire, autoCreateSubscriptionGroup="true")
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert answer.remark == f"subscription group [Stranger] does not exist, {FAQ}"
 
 
 def test_sql_is_refused_and_not_passed_over(wire: Wire) -> None:
-    configure(wire, enablePropertyFilter="false")
-    try:
+    with configured(wire, enablePropertyFilter="false"):
         answer = pull(wire, "PlainTopic", expression="a > 5", expression_type="SQL92")
-    finally:
-        configure(wire, enablePropertyFilter="true")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == "The broker does not support consumer to filter message by SQL92"
 

@@ -14,7 +14,7 @@ from rmqproto.wire.fastjson import loads_untrusted
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import (
     commit,
-    configure,
+    configured,
     consume,
     create_group,
     create_topic,
@@ -112,9 +112,8 @@ def test_a_topic_without_queues_to_read_is_refused(admin: Wire) -> None:
 
 @pytest.fixture
 def pushing(admin: Wire) -> object:
-    configure(admin, useServerSideResetOffset="false")
-    yield
-    configure(admin, useServerSideResetOffset="true")
+    with configured(admin, useServerSideResetOffset="false"):
+        yield
 
 
 def pushed(client: Wire) -> Command:

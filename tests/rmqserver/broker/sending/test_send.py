@@ -1,7 +1,7 @@
 """Sends over the wire: which are refused and in which words, and what is stored of the others."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +13,7 @@ from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.wire.command import HeaderCodec
 from tests.rmqserver.broker.golden_play import play
-from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
+from tests.rmqserver.broker.golden_state import configured, create_group, create_topic, ok
 from tests.rmqserver.broker.messaging import send, send_header, stored, text
 from tests.support import servers
 from tests.support.servers import Server
@@ -65,29 +65,24 @@ def test_half_message_is_stored_where_no_consumer_sees_it(wire: Wire) -> None:
     assert (half.message_id, half.properties["REAL_QID"]) == (answer.ext["msgId"], "2")
 
 
-def test_half_message_is_refused_where_the_broker_wants_none(start_standalone: Callable[..., Server]) -> None:
-    server = start_standalone("--set", "rejectTransactionMessage=true")
-    with Wire(server.broker_addr) as wire:
+def test_half_message_is_refused_where_the_broker_wants_none(wire: Wire) -> None:
+    with configured(wire, rejectTransactionMessage="true"):
         answer = send(wire, "Half", properties=text(TRAN_MSG="true", PGROUP="G"), sys_flag=4)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark == "the broker[127.0.0.1] sending transaction message is forbidden"
 
 
-def test_a_broker_that_takes_no_messages_yet_says_until_when(start_standalone: Callable[..., Server]) -> None:
+def test_a_broker_that_takes_no_messages_yet_says_until_when(wire: Wire) -> None:
     """With its milliseconds, as Apache's broker does."""
-    server = start_standalone("--set", "startAcceptSendRequestTimeStamp=253402214399123")
-    with Wire(server.broker_addr) as wire:
+    with configured(wire, startAcceptSendRequestTimeStamp="253402214399123"):
         answer = send(wire, "T")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert re.fullmatch(r"broker unable to service, until 9999-12-\d\d \d\d:\d\d:\d\d,123", answer.remark or "")
 
 
 def test_timer_is_refused_where_the_wheel_is_off(wire: Wire) -> None:
-    wire.ask(R.UPDATE_BROKER_CONFIG, body=b"timerWheelEnable=false\n")
-    try:
+    with configured(wire, timerWheelEnable="false"):
         answer = send(wire, "Timer", properties=text(TIMER_DELAY_SEC="10"))
-    finally:
-        wire.ask(R.UPDATE_BROKER_CONFIG, body=b"timerWheelEnable=true\n")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == "accurate timer message is not enabled, timerWheelEnable is false"
 
@@ -102,11 +97,8 @@ def test_compacted_topic_wants_keys(wire: Wire) -> None:
 
 
 def test_retry_topic_of_an_unknown_group_is_refused_where_groups_are_not_made(server: Server, wire: Wire) -> None:
-    wire.ask(R.UPDATE_BROKER_CONFIG, body=b"autoCreateSubscriptionGroup=false\n")
-    try:
+    with configured(wire, autoCreateSubscriptionGroup="false"):
         answer = send(wire, "%RETRY%NoSuchGroup")
-    finally:
-        wire.ask(R.UPDATE_BROKER_CONFIG, body=b"autoCreateSubscriptionGroup=true\n")
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert (answer.remark or "").startswith("subscription group not exist, NoSuchGroup ")
 

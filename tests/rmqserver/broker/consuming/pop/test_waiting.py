@@ -11,7 +11,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.wire.command import Command, encode_frame
-from tests.rmqserver.broker.golden_state import configure, create_topic, send
+from tests.rmqserver.broker.golden_state import configured, create_topic, send
 from tests.support import servers
 from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
@@ -136,15 +136,12 @@ def test_a_notification_is_of_what_is_wanted(wire: Wire, connect: Connect, topic
 
 def test_a_notification_is_of_anything_where_the_setting_says_so(wire: Wire, connect: Connect, topic: str) -> None:
     before, behind = connect(), connect()
-    configure(wire, useMessageFilterForNotification="false")
-    try:
+    with configured(wire, useMessageFilterForNotification="false"):
         assert started(before, notification(topic, expression="B"))
         send(wire, topic, 0, {"TAGS": "A"})
         assert has_message(before)
         start(behind, notification(topic, expression="B"))
         assert has_message(behind)
-    finally:
-        configure(wire, useMessageFilterForNotification="true")
 
 
 def test_who_is_gone_is_passed_over(wire: Wire, connect: Connect, topic: str) -> None:
