@@ -9,7 +9,6 @@ from rmqproto.bodies.routes import KvTable, TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.java import java_properties
@@ -18,7 +17,7 @@ from rmqserver.broker.admin.runtime_info import bytes_text, runtime_text
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import configure, configured, create_topic, ok, send
 from tests.support.golden import Exchange, exchanges, said
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
 SET_FOR_THE_RECORDING = {
@@ -138,16 +137,19 @@ def test_settings_that_are_no_text_are_refused(admin: Wire) -> None:
 
 
 def test_the_nameserver_hears_of_a_new_permission(admin: Wire, golden_server: Server) -> None:
-    """Nameservers accept only a newer table of topics, so its version must change with the setting."""
     create_topic(admin, "Permitted", 1)
     with configured(admin, brokerPermission="4"), Wire(golden_server.namesrv_addr) as namesrv:
-        perm = ""
-        while '"perm":4' not in perm:  # until the registration has arrived
-            perm = ok(namesrv.ask(R.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic="Permitted"))).body.decode()
+
+        def perm() -> int:
+            route = namesrv.route("Permitted")
+            return route.queue_datas[0].perm if route else 0
+
+        until(lambda: perm() == 4)
 
 
 def test_a_new_permission_is_one_change_of_the_topics(admin: Wire) -> None:
-    """It used to step their data version twice, and each step is sent to every nameserver."""
+    """Nameservers accept only a newer table of topics, so its version must change with the setting. It used to step
+    twice, and each step is sent to every nameserver."""
 
     def counter() -> int:
         topics = loads_untrusted(ok(admin.ask(R.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
