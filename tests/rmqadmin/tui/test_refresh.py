@@ -132,10 +132,8 @@ def test_waits_grow_after_failures_and_the_reason_is_kept(monkeypatch: pytest.Mo
 
 
 @in_one_test(
-    [
-        (ZeroDivisionError("division by zero"), "defect, ZeroDivisionError: division by zero"),
-        (RefusedError(17, "No route: T\nSee https://rocketmq.apache.org/"), "refused: No route: T"),
-    ]
+    (ZeroDivisionError("division by zero"), "defect, ZeroDivisionError: division by zero"),
+    (RefusedError(17, "No route: T\nSee https://rocketmq.apache.org/"), "refused: No route: T"),
 )
 def test_why_a_refresh_failed_is_said_in_one_line_and_does_not_end_the_dashboard(failure: Exception, told: str) -> None:
     async def run() -> None:

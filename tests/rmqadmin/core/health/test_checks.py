@@ -275,13 +275,11 @@ def test_members_that_are_gone_are_missed_by_who_saw_them(was_online: bool, grad
 
 
 @in_one_test(
-    [
-        (23, Idle(STUCK_AFTER_MS, 0), None, Grade.WARNING),
-        (23, None, LagTrend(6, 5, 5, 0), Grade.WARNING),
-        (24, None, None, Grade.NOTE),
-        (23, Idle(STUCK_AFTER_MS - 1, 0), None, Grade.NOTE),
-        (23, None, LagTrend(6, 5, 5, 1), Grade.NOTE),
-    ]
+    (23, Idle(STUCK_AFTER_MS, 0), None, Grade.WARNING),
+    (23, None, LagTrend(6, 5, 5, 0), Grade.WARNING),
+    (24, None, None, Grade.NOTE),
+    (23, Idle(STUCK_AFTER_MS - 1, 0), None, Grade.NOTE),
+    (23, None, LagTrend(6, 5, 5, 1), Grade.NOTE),
 )
 def test_a_group_that_was_online_within_a_day_is_missed_by_who_never_saw_it(
     consumed_hours: int, idle: Idle | None, trend: LagTrend | None, grade: Grade
