@@ -212,7 +212,9 @@ async def test_queues_that_are_assigned_again_take_another_expression(server: Se
         assert await poll_all(consumer, 4) == [2, 3, 4, 5]
 
 
-async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(server: Server, topic: str, fresh: Fresh) -> None:
+async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(
+    server: Server, topic: str, fresh: Fresh
+) -> None:
     async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
         await consumer.subscribe(topic, "A")
         await send(server, fresh("Producer"), topic, range(4), tags="A")
