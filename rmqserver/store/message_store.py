@@ -65,10 +65,13 @@ def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
         try:
             return method(*args, **kwargs)
         except OSError as error:
-            path = error.filename or "a file of the store"
-            raise storage_error(error, f"{method.__name__} failed on", path) from error
+            raise _failed(method.__name__, error) from error
 
     return call
+
+
+def _failed(name: str, error: OSError) -> StorageError:
+    return storage_error(error, f"{name} failed on", error.filename or "a file of the store")
 
 
 def now_ms() -> int:
@@ -529,7 +532,6 @@ class MessageStore:
 
     # -- reading
 
-    @says_what_failed
     def get(
         self,
         topic: str,
@@ -546,8 +548,11 @@ class MessageStore:
         the record's properties. With ``cached_only`` nothing is read if that may wait: ``result.is_loaded`` is then
         False, and ``load`` finishes the result in any thread, including the second stage. NotCached then if the queue
         is not open yet."""
-        queue = self.queues.find(topic, queue_id, opens=not cached_only)
-        return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
+        try:
+            queue = self.queues.find(topic, queue_id, opens=not cached_only)
+            return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
+        except OSError as error:  # says what failed, without a call more for each pull
+            raise _failed("get", error) from error
 
     def plain_limits(self, max_count: int, *, takes_all: bool) -> tuple[int, int, int, int]:
         """See ``Reader.plain_limits``."""

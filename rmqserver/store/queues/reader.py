@@ -66,9 +66,9 @@ class Reader:
         if not low <= queue_offset < high:
             return _outside(queue_offset, low, high)
         result = GetResult(_FOUND, queue_offset, low, high)
-        max_bytes = min(max(max_bytes, TRANSFER_BYTES_MIN), TRANSFER_BYTES_MAX)
-        if wanted is None:
-            wanted = EVERYTHING
+        if not TRANSFER_BYTES_MIN <= max_bytes <= TRANSFER_BYTES_MAX:
+            max_bytes = TRANSFER_BYTES_MIN if max_bytes < TRANSFER_BYTES_MIN else TRANSFER_BYTES_MAX
+        wanted = wanted or EVERYTHING
         takes_all = wanted is EVERYTHING or (wanted.accepts_code is None and wanted.accepts_properties is None)
         if takes_all and not cached_only:
             count, unit_count, size_max, memory = self.plain_limits(max_count, takes_all=True)
@@ -91,6 +91,12 @@ class Reader:
             (place,) = error.missing
             result.walk = Walk(queue_offset, b"", max_count, max_bytes, wanted, place)
             return result
+        if result.walk is None and len(result.ranges) == 1:  # nearly always, and without further calls
+            (log_offset, size_bytes), log = result.ranges[0], self._log
+            data = (log.read_cached if cached_only else log.read)(log_offset, size_bytes)
+            if data is not None and len(data) == size_bytes:
+                result.chunks = [data]
+                return result
         return self.load(result, cached_only=cached_only)
 
     def _take_run(
