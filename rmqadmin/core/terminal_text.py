@@ -30,6 +30,11 @@ def _cell_width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
+def padded(text: str, width: int) -> str:
+    """At least ``width`` cells, blanks at the end."""
+    return text + " " * (width - display_width(text))
+
+
 def shortened_at_end(text: str, width: int) -> str:
     """At most ``width`` cells (1 or more): the beginning, and an ellipsis for the rest."""
     return text if display_width(text) <= width else _beginning(text, width - 1) + ELLIPSIS

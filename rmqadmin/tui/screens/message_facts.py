@@ -11,7 +11,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_history import StoredCopy, failure_facts
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.terminal_text import printable, shortened_in_middle
+from rmqadmin.core.terminal_text import padded, printable, shortened_in_middle
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
@@ -47,7 +47,11 @@ def facts_of(message: FoundMessage, body_text: str) -> Content:
 
 
 def property_lines(message: FoundMessage) -> list[str]:
-    return [f"{printable(name):{_NAME_WIDTH}} {printable(value)}" for name, value in message.properties.items()]
+    return [_fact_line(name, value, _NAME_WIDTH) for name, value in message.properties.items()]
+
+
+def _fact_line(label: str, value: str, width: int) -> str:
+    return f"{padded(printable(label), width)} {printable(value)}"
 
 
 def record_lines(message: FoundMessage) -> list[str]:
@@ -70,7 +74,7 @@ def record_lines(message: FoundMessage) -> list[str]:
         "stored": f"{time_text(stored.store_timestamp_ms)} at {host_text(stored.store_host)}",
         "prepared transaction": stored.prepared_transaction_offset,
     }
-    return [f"{name:{_NAME_WIDTH}} {printable(str(value))}" for name, value in fields.items()]
+    return [_fact_line(name, str(value), _NAME_WIDTH) for name, value in fields.items()]
 
 
 def track_columns() -> list[Column]:
@@ -98,14 +102,14 @@ def trace_columns() -> list[Column]:
 def history_lines(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> list[str]:
     """The failure according to the message, then two lines for each copy: what it is and when it was stored, and where.
     ``copies`` is None if not asked yet."""
-    lines = [f"{printable(label):{_LABEL_WIDTH}} {printable(value)}" for label, value in failure_facts(message)]
+    lines = [_fact_line(*fact, _LABEL_WIDTH) for fact in failure_facts(message)]
     lines += ["", f"{_TITLE}: asking …" if copies is None else _TITLE]
     before_ms: int | None = None
     for copy in copies or ():
         later = "" if before_ms is None else f", {elapsed(copy.stored_ms - before_ms)} later"
-        lines.append(f"{copy.what:{_LABEL_WIDTH}} {iso_local(copy.stored_ms)}{later}")
         place = f"{copy.topic} {copy.broker_name} queue {copy.queue_id} @ {copy.queue_offset}"
-        lines.append(f"{'':{_LABEL_WIDTH}} {printable(place)}")
+        what = f"{iso_local(copy.stored_ms)}{later}"
+        lines += [_fact_line(copy.what, what, _LABEL_WIDTH), _fact_line("", place, _LABEL_WIDTH)]
         before_ms = copy.stored_ms
     return lines
 

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.tables.sparkline import sparkline
-from rmqadmin.core.terminal_text import display_width, printable
+from rmqadmin.core.terminal_text import display_width, padded, printable
 from rmqadmin.core.units import count, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.frame import FrameLine, mark_of
@@ -70,8 +70,10 @@ def finding_lines(findings: Sequence[Finding], *, are_named: bool = False) -> li
 
 def fact_lines(facts: Sequence[tuple[str, str]]) -> list[Content]:
     """Labels and values, the values in one column."""
-    width = max((len(label) for label, _ in facts), default=0)
-    return [Content.assemble(literal(f"{label:{width}}  ", _LABEL), literal(value)) for label, value in facts]
+    labels = [printable(label) for label, _ in facts]
+    width = max(map(display_width, labels), default=0) + 2
+    shown = zip(labels, (value for _, value in facts), strict=True)
+    return [Content.assemble((padded(label, width), _LABEL), literal(value)) for label, value in shown]
 
 
 def part_lines(title: str, rows: Sequence[Sequence[str]], headings: Sequence[str] = ()) -> list[Content]:
@@ -84,9 +86,8 @@ def part_lines(title: str, rows: Sequence[Sequence[str]], headings: Sequence[str
     head = [f"{title:{widths[0] + 2}}", *(f"{text:>{width}}" for text, width in zip(headings, widths[1:], strict=True))]
     lines = [Content(""), Content.styled("  ".join(head), _LABEL)]
     for first, *others in shown:
-        name = f"  {first}{' ' * (widths[0] - display_width(first))}"
         cells = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
-        lines.append(Content("  ".join([name, *cells])))
+        lines.append(Content("  ".join([f"  {padded(first, widths[0])}", *cells])))
     if len(rows) > ROWS_MAX:
         lines.append(Content.styled(f"  and {len(rows) - ROWS_MAX:,} more", _LABEL))
     return lines

@@ -19,6 +19,7 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
+from rmqadmin.tui.widgets.detail import fact_lines
 from rmqadmin.tui.widgets.frame import fitted, in_lines, verdict_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, Column
 from rmqadmin.tui.widgets.tables.rows import Rows
@@ -80,6 +81,12 @@ def test_a_verdict_is_the_worst_finding_and_its_remedy_in_two_lines_that_fit() -
     assert lines[1].startswith("  See See")
     (only,) = verdict_lines([Finding(Grade.WARNING, Check.LAG, subject, "5 messages wait")], 60)
     assert only.plain == "▲ 5 messages wait"
+
+
+def test_values_stand_in_one_column_whatever_their_labels_are_written_in() -> None:
+    lines = [line.plain for line in fact_lines([("订单号", "x"), ("tag", "y"), ("\x1b", "z")])]
+    assert [cell_len(line.removesuffix(value)) for line, value in zip(lines, "xyz", strict=True)] == [8, 8, 8]
+    assert "\x1b" not in "".join(lines)
 
 
 def test_filters() -> None:
