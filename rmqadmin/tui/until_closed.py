@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from textual.css.query import NoMatches
 from textual.screen import Screen
@@ -20,6 +21,22 @@ def while_open(screen: Screen[Any]) -> Iterator[None]:
     except (NoMatches, MountError):
         if screen.app.is_running and screen in screen.app.screen_stack:
             raise
+
+
+S = TypeVar("S", bound=Screen[Any])
+
+
+def while_mounted(show: Callable[[S], None]) -> Callable[[S], None]:
+    """Of a method that shows something: it does nothing before its screen has widgets, and ``while_open`` ends it while
+    they go. Timers and what waits for a refresh may call it then."""
+
+    @wraps(show)
+    def shown(screen: S) -> None:
+        if screen.is_mounted:
+            with while_open(screen):
+                show(screen)
+
+    return shown
 
 
 async def until_closed(screen: Screen[Any], work: Callable[[], Awaitable[None]]) -> None:

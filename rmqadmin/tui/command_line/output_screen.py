@@ -24,6 +24,7 @@ from rmqadmin.tui.command_line.row_command import RowCommand
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.until_closed import while_mounted
 
 OUTPUT_MAX_BYTES = 1024 * 1024
 """The most output that is shown; then the program is stopped."""
@@ -127,6 +128,7 @@ class CommandOutputScreen(DashboardScreen):
         if self._program is not None:
             self._program.stop()
 
+    @while_mounted
     def action_refresh_now(self) -> None:
         self._stop()
         output, reach = self.query_one(RichLog).clear(), self.dashboard.settings.reach

@@ -21,6 +21,7 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.tabs import TabScreen
+from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail
 from rmqadmin.tui.widgets.frame import SIZE_MIN, PathLine, ShownLine, TooSmall, VerdictLine, age_of
 from rmqadmin.tui.widgets.tab_lines import MORE, Places, TabLine
@@ -259,10 +260,11 @@ class DashboardScreen(TabScreen):
 
     # --- the frame ---------------------------------------------------------------------------------------------------
 
+    @while_mounted
     def show_places(self) -> None:
         """Counts what is wrong at each place."""
         sampler = self.dashboard.sampler
-        if sampler is not None and self.is_mounted:
+        if sampler is not None:
             self.query_one(Places).count(sampler.pulse.wrong())
 
     async def on_tab_clicked(self, event: Tab.Clicked) -> None:
@@ -277,11 +279,10 @@ class DashboardScreen(TabScreen):
     def on_resize(self) -> None:
         self.call_after_refresh(self.show_frame)
 
+    @while_mounted
     def show_cut(self) -> None:
         """Shows in full what the cursor's row in the focused table has no room for: in the detail beside the table if
         there is one, or else below it."""
-        if not self.is_mounted:
-            return
         table, detail = self.filtered_table(), next(iter(self.query(Detail)), None)
         if detail is not None and detail.is_open:
             self.show_detail(detail)
@@ -301,10 +302,9 @@ class DashboardScreen(TabScreen):
     def on_descendant_focus(self) -> None:
         self.show_cut()
 
+    @while_mounted
     def show_frame(self) -> None:
         """Shows the lines around the body. Called once a second, and whenever they may have changed."""
-        if not self.is_mounted:
-            return
         self.show_cut()
         dashboard, feeds, interval_s = self.dashboard, self.shown_feeds(), self.interval_s()
         is_held = self.paused or self._suspended

@@ -39,7 +39,7 @@ from rmqadmin.tui.screens.message_facts import (
 )
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.until_closed import until_closed, while_mounted
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.texts.json_tree import JsonTree
@@ -209,8 +209,9 @@ class MessageScreen(DashboardScreen):
         self._copies = await feed.ask(read_copies, self.message)
         self._show_history()
 
+    @while_mounted
     def _show_history(self) -> None:
-        if not self._has_failed or not self.is_mounted:
+        if not self._has_failed:
             return
         shown = history_lines(self.message, self._copies)
         for lines in (*self.query("#copies").results(Lines), self.side):

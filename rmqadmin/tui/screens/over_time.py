@@ -16,6 +16,7 @@ from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.plot import TimePlot, whole
 
 if TYPE_CHECKING:
@@ -94,9 +95,10 @@ class OverTimeScreen(DashboardScreen):
     def sampled(self) -> None:
         self.show_plots()
 
+    @while_mounted
     def show_plots(self) -> None:
         sampler = self.dashboard.sampler
-        if sampler is None or not self.is_mounted or self._suspended:
+        if sampler is None or self._suspended:
             return
         history, kind, name = sampler.pulse.history, self._subject.kind, self._subject.name
         found = {field: history.samples(Series(kind, name, field)) for field in _PLOTS[kind]}

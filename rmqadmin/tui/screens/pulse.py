@@ -24,6 +24,7 @@ from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail, finding_lines
 from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
@@ -116,10 +117,11 @@ class PulseScreen(DashboardScreen):
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
+    @while_mounted
     def show_pulse(self) -> None:
         """Shows everything that the sampler has found so far."""
         sampler = self.dashboard.sampler
-        if sampler is None or self._suspended or not self.is_mounted:
+        if sampler is None or self._suspended:
             return
         self._show_numbers(sampler)
         self._show_words(sampler)

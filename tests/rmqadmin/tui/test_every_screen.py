@@ -17,7 +17,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
+from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, put_cursor_at
 from tests.support import servers
 from tests.support.quick import first_is_quick
@@ -321,6 +321,21 @@ async def test_of_a_message_the_id_is_copied(driver: Driver) -> None:
     await put_cursor_at(driver, 3)
     await driver.press("y")
     await driver.until(lambda: driver.app.clipboard == f"C000020A0001{0:020X}")
+
+
+@pytest.mark.parametrize(("place", "row", "key"), [("t", TOPIC, "enter"), ("g", GROUP, "l")])
+async def test_a_screen_that_is_told_to_show_itself_when_it_has_been_closed(
+    driver: Driver, place: str, row: str, key: str
+) -> None:
+    """What it was to do after its next refresh came when its widgets were gone, and ended the dashboard."""
+    await at_row(driver, place, row, key)
+    screen = driver.app.screen
+    assert isinstance(screen, DashboardScreen)
+    await driver.app.go_back()
+    screen.show_places()
+    screen.show_cut()
+    screen.show_frame()
+    screen.sampled()
 
 
 @pytest.mark.slow
