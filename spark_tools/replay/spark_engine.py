@@ -47,6 +47,7 @@ _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: 
 """The last line of a Python traceback: its class has no package, while a Java class has one."""
 
 
+_CAUSE = "Caused by: "
 _OUR_ERRORS = ("rmqproto.errors.", "rmqreplay.", "spark_tools.")
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 TASK_OFFSETS = 1000
@@ -346,7 +347,7 @@ def run_spark(action: Callable[[], T]) -> T:
 
 def first_cause(text: str) -> str:
     """One line from a Python traceback inside a Java one: the text of our own error, else the error that ended the
-    Python worker, else Spark's."""
+    Python worker, else Spark's and what caused it, such as a full disk."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith(_OUR_ERRORS) and ": " in line]
     if ours:
@@ -355,4 +356,6 @@ def first_cause(text: str) -> str:
     if pythons:
         return pythons[-1]
     javas = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return (javas or lines or ["Spark failed without saying why"])[0]
+    first = (javas or lines or ["Spark failed without saying why"])[0]
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    return f"{first} ({causes[-1]})" if causes and causes[-1] not in first else first

@@ -238,6 +238,9 @@ WORKER_DIED = """An exception was thrown from the Python worker:
         (WORKER_DIED % "ImportError: cannot import name 'x'", "ImportError: cannot import name 'x'"),
         ("An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b",
          "org.apache.spark.SparkException: Job aborted"),
+        ("o1.save.\n: a.SparkException: [TASK_WRITE_FAILED]\n\tat a.b\nCaused by: a.FSError: x\n\tat a.c\n\t\t"
+         "Caused by: java.io.IOException: No space left on device\n\tat a.d",
+         "a.SparkException: [TASK_WRITE_FAILED] (java.io.IOException: No space left on device)"),
         ("[PARSE_SYNTAX_ERROR] Syntax error\nat line 1", "[PARSE_SYNTAX_ERROR] Syntax error"),
         ("", "Spark failed without saying why"),
     ],
