@@ -19,14 +19,14 @@ FOUND = (
     '{"code":0,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
     f'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-)
+).encode()
 """To be filled with the group's sysFlag, the highest, the lowest and the next queue offset, the broker to ask next, the
 topic's sysFlag, and the opaque."""
 
 
 def found_pieces(group_sys_flag: int, topic_sys_flag: int) -> tuple[bytes, ...]:
     """FOUND of broker 0, cut where the highest, the lowest and the next queue offset and the opaque go."""
-    filled = FOUND.replace("%d", "%s") % (group_sys_flag, "\0", "\0", "\0", 0, topic_sys_flag, "\0")
+    filled = FOUND.decode().replace("%d", "%s") % (group_sys_flag, "\0", "\0", "\0", 0, topic_sys_flag, "\0")
     return tuple(filled.encode().split(b"\0"))
 
 
@@ -60,10 +60,10 @@ def binary_sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
     return *(struct.pack(">h", len(name)) + name.encode() for name in names), more[len(header) :], header[:-4]
 
 
-def sent(region: str, trace_on: str, store_host: bytes) -> str:
+def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
     """A template to be filled with the log offset, further message ids, each behind a comma, the queue id, the queue
     offset of the first, further ext fields, and the opaque. It has the quotes around values, so a further field begins
     with the last one of the value before it, and lacks its own."""
     pieces = (piece.decode().replace("%", "%%") for piece in sent_pieces(region, trace_on))
     before, queue_id, queue_offset, _, opaque, end = pieces
-    return f"{before}{store_host.hex().upper()}%016X%s{queue_id}%d{queue_offset}%d%s{opaque}%d{end}"
+    return f"{before}{store_host.hex().upper()}%016X%b{queue_id}%d{queue_offset}%d%b{opaque}%d{end}".encode()

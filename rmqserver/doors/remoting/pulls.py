@@ -66,7 +66,7 @@ def _answer(request: Request[PullHeader], connection: Connection, code: int, pul
             group.group_sys_flag, result.max_offset, result.min_offset, result.next_offset, pulled.suggested_broker_id,
             topic.topic_sys_flag, request.opaque,
         )  # fmt: skip
-        header = (FOUND % values).encode()
+        header = FOUND % values
         # In two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
         connection.send(HEAD.pack(4 + len(header) + len(body), len(header)) + header)
         connection.send(body)

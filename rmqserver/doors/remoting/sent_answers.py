@@ -42,7 +42,7 @@ class SentAnswers:
         self.refused_header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
         self._region = region
         self._trace_on = trace_on
-        self._templates: dict[bytes, str] = {}
+        self._templates: dict[bytes, bytes] = {}
         self.pieces = answer_templates.sent_pieces(region, trace_on) + answer_templates.binary_sent_pieces(
             region, trace_on
         )
@@ -65,22 +65,21 @@ class SentAnswers:
         return lambda outcome: connection.send(self._frame(outcome, opaque, codec, sent))
 
     def _frame(self, outcome: Outcome, opaque: int, codec: int, sent: SendOutcome) -> bytes:
-        key, appended = sent.unique_key, sent.appended
+        key, appended = (sent.unique_key or "").encode(), sent.appended
         is_plain = outcome is STORED and not codec and not sent.is_repeat
-        if is_plain and (key is None or (key.isascii() and key.isalnum())):
+        if is_plain and (not key or key.isalnum()):
             template = self._templates.get(sent.store_host) or self._add_template(sent.store_host)
-            more_ids = "" if sent.batch is None else _offset_ids(sent)[2 * len(sent.store_host) + 16 :]
-            more = f'","transactionId":"{key}' if key else ""
+            more_ids = b"" if sent.batch is None else _offset_ids(sent)[2 * len(sent.store_host) + 16 :].encode()
+            more = b'","transactionId":"' + key if key else b""
             if sent.recall_handle is not None:
-                more = f'","recallHandle":"{sent.recall_handle}{more}'
-            values = appended.log_offset, more_ids, sent.queue_id, appended.queue_offset, more, opaque
-            header = (template % values).encode()
+                more = b'","recallHandle":"%b%b' % (sent.recall_handle.encode(), more)
+            header = template % (appended.log_offset, more_ids, sent.queue_id, appended.queue_offset, more, opaque)
             return HEAD.pack(4 + len(header), len(header)) + header
         answer = None if outcome.is_lost else self._answer(sent)
         request = Request(code=0, opaque=opaque, header=_NO_FIELDS, codec=codec)
         return answer_frame(request, outcome.code, outcome.remark, answer, b"")
 
-    def _add_template(self, store_host: bytes) -> str:
+    def _add_template(self, store_host: bytes) -> bytes:
         if len(self._templates) >= STORE_HOSTS_MAX:
             self._templates.clear()
         template = answer_templates.sent(self._region, self._trace_on, store_host)
