@@ -33,8 +33,6 @@ NO_TAG = -1
 # An index entry on its way to the index, in native order: key hash u32 | kind u32 | log offset i64 | store time in
 # ms i64
 ENTRY = struct.Struct("=IIqq")
-_MANY_VALUES = 24 * 4
-_pack_many = struct.Struct("=" + 24 * "IIqq").pack
 OF_KEY, OF_NO_KEY, OF_TAG = 0, 1, 2
 """Kinds of index entries. A message without keys and tags has one, too, which has no unit: it tells how far the index
 has come."""
@@ -108,24 +106,21 @@ def record_starts(data: bytes | memoryview, stop: int) -> tuple[bytes, int]:
 
 def pack_entries(items: list[IndexItem]) -> bytes:
     """The entries of messages, in this order; those of one message in Apache's order: unique key, keys, tag."""
-    values: list[int] = []
+    pack, packed = ENTRY.pack, list[bytes]()
     ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
     for (prefix_hash, log_offset, store_ms, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
-        before = len(values)
+        before = len(packed)
         if unique_key:
-            values += (id_hash if id_hash < SIGN else abs_hash(id_hash), OF_KEY, log_offset, store_ms)
+            packed.append(pack(id_hash if id_hash < SIGN else abs_hash(id_hash), OF_KEY, log_offset, store_ms))
         if keys:
             for key in keys.split(b" ") if 0x20 in keys else (keys,):
                 if key:
                     hashed = extend_hash_utf8(prefix_hash, key)
-                    values += (hashed if hashed < SIGN else abs_hash(hashed), OF_KEY, log_offset, store_ms)
+                    packed.append(pack(hashed if hashed < SIGN else abs_hash(hashed), OF_KEY, log_offset, store_ms))
         if tag_hash != NO_TAG:
-            values += (tag_hash, OF_TAG, log_offset, store_ms)
-        elif len(values) == before:
-            values += (0, OF_NO_KEY, log_offset, store_ms)
-    many = len(values) - len(values) % _MANY_VALUES  # a call for each entry would cost as much as its hash
-    packed = [_pack_many(*values[at : at + _MANY_VALUES]) for at in range(0, many, _MANY_VALUES)]
-    packed += [ENTRY.pack(*values[at : at + 4]) for at in range(many, len(values), 4)]
+            packed.append(pack(tag_hash, OF_TAG, log_offset, store_ms))
+        elif len(packed) == before:
+            packed.append(pack(0, OF_NO_KEY, log_offset, store_ms))
     return b"".join(packed)
 
 
