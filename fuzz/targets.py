@@ -8,6 +8,8 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
+
 from fuzz.core_targets import (
     core_calls,
     core_frames,
@@ -21,6 +23,7 @@ from fuzz.core_targets import (
 )
 from fuzz.gate_target import gate
 from rmqadmin.core.messages.files import message_pack
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
 from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList, TopicRoute
@@ -208,10 +211,7 @@ def delivery_note(data: bytes) -> None:
 
 def packed_messages(data: bytes) -> None:
     for message in message_pack.read_packed_untrusted(BytesIO(data)):
-        (again,) = message_pack.read_packed_untrusted(
-            BytesIO(message_pack.encoded_head() + message_pack.encoded_message(message) + message_pack.encoded_end(1))
-        )
-        assert again == message
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=ExportedMessage) == message
 
 
 def message_line(data: bytes) -> None:
