@@ -21,7 +21,7 @@ from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
 from rmqserver.request_needs import nothing
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 
 USER, MINE = "alice", "mine"
 CLUSTER = "C"

@@ -32,7 +32,7 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.filters import subscription
 from rmqproto.filters.sql92 import compile_sql92
 from rmqproto.headers.base import from_ext, to_ext
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.java import java_properties
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message import properties

@@ -19,7 +19,7 @@ from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.gate import TakeOver
-from rmqserver.request_table import SERVED, CountsAs
+from rmqserver.request_rules import SERVED, CountsAs
 
 SENDS = frozenset(code for code, row in SERVED.items() if row.counts_as is CountsAs.SEND)
 PULLS = frozenset(code for code, row in SERVED.items() if row.counts_as is CountsAs.PULL)

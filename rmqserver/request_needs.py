@@ -1,4 +1,4 @@
-"""What a request needs of permissions, in kinds that many rows of ``request_table.py`` share
+"""What a request needs of permissions, in kinds that many rows of ``request_rules.py`` share
 (``DefaultAuthorizationContextBuilder`` and the ``RocketMQAction`` and ``RocketMQResource`` of the request headers,
 5.5.0).
 

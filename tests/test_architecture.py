@@ -101,7 +101,7 @@ FLOORS = {
         {"advertise", "boot_clock", "completion", "environment", "file_stamps", "logs", "operation", "version"},
         {"store", "temporary_store"},
         {"remoting"},
-        {"faults", "request_needs", "request_table", "snapshots", "tls"},
+        {"faults", "request_needs", "request_rules", "snapshots", "tls"},
         {"auth", "limits"},
         {"config"},
         {"broker", "controller", "namesrv"},

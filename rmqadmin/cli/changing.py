@@ -22,7 +22,7 @@ def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]]
     taken = take(steps)
     back = None
     if any(error is not None for error in taken.errors):
-        from rmqadmin.core.manifests.way_back import way_back  # only if there is something to undo
+        from rmqadmin.core.manifests.undo import way_back  # only if there is something to undo
 
         back = way_back(call.command, steps, taken, call.now_ms(), call.notice)
     rows = rows_of(steps, taken.errors)
@@ -40,7 +40,7 @@ def undoable(call: Call, steps: Sequence[Step]) -> Changes:
     warn(steps, call.notice)
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
-    from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above
+    from rmqadmin.core.manifests.undo import carry_out_undoable  # as above
 
     return Changes(carry_out_undoable(call.command, steps, call.now_ms(), call.notice).rows)
 

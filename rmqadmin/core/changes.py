@@ -1,7 +1,7 @@
 """Changes on several servers: the plan, the change of one server after another, and one row for each.
 
 If one server fails, the others are still changed. Its row says why, and the exit status is 1. If all of them fail, the
-first error is the answer. Changes that only some servers have made can be undone: ``core.manifests.way_back``.
+first error is the answer. Changes that only some servers have made can be undone: ``core.manifests.undo``.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def rows_of(steps: Sequence[Step], errors: Sequence[RocketMQError | None], *, dr
 
 def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
     """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
-    they can be undone; KeyboardInterrupt if none was. Without an undo file: ``core.manifests.way_back`` has those."""
+    they can be undone; KeyboardInterrupt if none was. Without an undo file: ``core.manifests.undo`` has those."""
     taken = Taken([step.failure for step in steps]) if dry_run else take(steps)
     failure = taken.failure()
     if failure is not None:

@@ -15,7 +15,7 @@ from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
-from rmqproto.headers.table import RequestKind, codes_of
+from rmqproto.headers.request_table import RequestKind, codes_of
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials

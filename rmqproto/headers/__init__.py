@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rmqproto.headers import lite as lite
     from rmqproto.headers import nameserver as nameserver
     from rmqproto.headers import popping as popping
+    from rmqproto.headers import request_table as request_table
     from rmqproto.headers import sending as sending
     from rmqproto.headers import statistics as statistics
-    from rmqproto.headers import table as table
     from rmqproto.headers import tables as tables
     from rmqproto.headers import transactions as transactions
 else:

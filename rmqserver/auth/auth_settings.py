@@ -2,7 +2,7 @@
 starts. Settings that would guard less than they say are refused.
 
 Two keys are ours: ``authorizationStrictEnabled`` requires a permission where Apache requires only a known user
-(``request_table.py``), and ``namesrvAuthEnabled`` makes the nameserver of the same process check requests as the broker
+(``request_rules.py``), and ``namesrvAuthEnabled`` makes the nameserver of the same process check requests as the broker
 does. Apache's nameserver checks none.
 """
 

@@ -10,14 +10,14 @@ from rmqproto.access.users import User, judge
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.gate_shortcut import HOT_NAMES
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.request_needs import Pair, PairsOf, nothing
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 
 _DECISIONS_MAX = 10_000
 _NO_USER = "Authorization failed. Please verify your access rights and try again."

@@ -13,13 +13,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rmqproto.headers.base import ext_names
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire.command import HeaderCodec
 from rmqproto.wire.signing import SigningKey
 from rmqserver.auth.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 
 _SHAPES_MAX = 256
 """Limit of sets of names with a decoder. Real clients use about twenty. Further ones take the full path."""

@@ -30,8 +30,8 @@ from rmqserver.broker.consuming.pop.acks import Acks
 from rmqserver.broker.consuming.pop.assignment import AskRoute, Assigning
 from rmqserver.broker.consuming.pop.looks import Looks
 from rmqserver.broker.consuming.pop.orders import Orders
-from rmqserver.broker.consuming.pop.pop import Pops
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
+from rmqserver.broker.consuming.pop.pop_request import Pops
 from rmqserver.broker.consuming.pop.pop_sources import PopSources
 from rmqserver.broker.consuming.pop.pop_tasks import Pop
 from rmqserver.broker.consuming.pop.popping import Popping

@@ -18,7 +18,7 @@ import msgspec
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqserver.logs import Seldom
 from rmqserver.operation import Refused

@@ -9,7 +9,7 @@ import msgspec
 
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import NoFields
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.wire import header_binary
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame

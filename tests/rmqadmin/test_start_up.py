@@ -70,7 +70,7 @@ def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Se
     assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_lists"}
     assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
     typed = {name for name in found if name.startswith(("rmqproto.bodies.", "rmqproto.headers."))}
-    tables = {"rmqproto.headers.base", "rmqproto.headers.table"}  # which load the headers that are used
+    tables = {"rmqproto.headers.base", "rmqproto.headers.request_table"}  # which load the headers that are used
     assert typed == {"rmqproto.bodies.base", "rmqproto.bodies.routes", *tables}
 
 

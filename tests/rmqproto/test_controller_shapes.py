@@ -22,7 +22,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.headers import controller
 from rmqproto.headers.base import Header, from_ext, to_ext
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
 from tests.support.controller_scenes import ControllerExchange, controller_exchanges
 

@@ -9,8 +9,8 @@ from rmqproto.codes import OwnRequestCode, RequestCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, to_ext
 from rmqproto.headers.consuming import PullHeader
+from rmqproto.headers.request_table import REQUEST_HEADERS, REQUESTS
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
-from rmqproto.headers.table import REQUEST_HEADERS, REQUESTS
 from rmqproto.java.java_numbers import Int32, Int64
 from tests.support.quick import in_one_test
 

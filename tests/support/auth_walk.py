@@ -10,7 +10,7 @@ import msgspec
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import Body
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials

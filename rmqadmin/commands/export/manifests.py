@@ -34,7 +34,7 @@ from rmqadmin.core.manifests.plan import (
     plan,
     what_changes,
 )
-from rmqadmin.core.manifests.way_back import carry_out_undoable
+from rmqadmin.core.manifests.undo import carry_out_undoable
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
 

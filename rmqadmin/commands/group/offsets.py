@@ -7,7 +7,7 @@ from typing import Annotated
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Texts, Topic, TrueFalse
 from rmqadmin.cli.options.value_markers import Value, option
-from rmqadmin.core.offsets import reset, undo
+from rmqadmin.core.offsets import reset, reset_undo
 from rmqadmin.core.offsets.reset import END, Goal
 from rmqadmin.core.offsets.reset_plan import (
     Resets,
@@ -79,7 +79,7 @@ def reset_offset(
 
 
 def _undo(call: Call, path: Path) -> Resets:
-    record = undo.read_untrusted(path)
+    record = reset_undo.read_untrusted(path)
     elsewhere = _of_other_servers(call, record)
     planned = plan_undo(call.admin, record, call.notice)
     if call.dry_run:
@@ -93,7 +93,7 @@ def _undo(call: Call, path: Path) -> Resets:
     return act(call.admin, planned, None, call.now_ms(), call.notice)
 
 
-def _of_other_servers(call: Call, record: undo.Undo) -> str | None:
+def _of_other_servers(call: Call, record: reset_undo.Undo) -> str | None:
     """A warning if the file was made at other name servers than those that are asked now."""
     if not {*record.namesrv_addrs}.isdisjoint(call.admin.namesrv_addrs):
         return None

@@ -17,7 +17,7 @@ from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
 from rmqadmin.core.groups.lag_trend import first_waiting_ms
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.names import near_name
-from rmqadmin.core.offsets import reset, undo
+from rmqadmin.core.offsets import reset, reset_undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, row_of, some_failed
 from rmqadmin.core.topics.routes import chosen_queues
@@ -295,7 +295,7 @@ def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> lis
     return found
 
 
-def plan_undo(admin: AdminClient, record: undo.Undo, notice: Notice) -> Resets:
+def plan_undo(admin: AdminClient, record: reset_undo.Undo, notice: Notice) -> Resets:
     """The way back of the reset that wrote the undo file, each queue from where the group is now. Changes nothing.
     ``notice`` takes what stays as it is."""
     route = admin.topic_route(record.topic)
@@ -319,7 +319,7 @@ def act(
     """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes`` are as for
     ``reset.carry_out``. StorageError if the undo file cannot be written; nothing is changed then. After any other error
     the file is gone only if certainly nothing was changed; otherwise the error, or a notice after Ctrl-C, names it."""
-    path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
+    path = reset_undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
     back = f"rmqadmin resetOffset --undo {shlex.quote(str(path))}"
     try:
         moved = reset.carry_out(admin, planned.group, planned.queues, goal, only_writes=only_writes)

@@ -21,7 +21,7 @@ from textual.widgets import Input, OptionList, Static
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
 from rmqadmin.core.changes import Step, carry_out, is_unknown, warn
-from rmqadmin.core.manifests.way_back import carry_out_undoable
+from rmqadmin.core.manifests.undo import carry_out_undoable
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dashboard_client import DashboardClient

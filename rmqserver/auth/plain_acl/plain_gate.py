@@ -1,5 +1,5 @@
 """The gate of ACL 1.0 (``PlainPermissionManager.validate``, 5.3.2). It admits a white address, or else checks the
-account, its signature and its permissions. What a request needs is in ``request_table.py``, as for users and policies.
+account, its signature and its permissions. What a request needs is in ``request_rules.py``, as for users and policies.
 
 A refusal is 1 SYSTEM_ERROR with the class and text of Apache's ``AclException``; Apache also adds the line of its
 source.
@@ -17,7 +17,7 @@ from rmqproto.access.resources import Action
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import NoFields
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.auth.plain_acl.plain_files import Account, Perm, PlainFiles
@@ -27,7 +27,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 
 log = logging.getLogger(__name__)
 

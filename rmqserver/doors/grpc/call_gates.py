@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqproto.headers.table import RequestKind, codes_of
+from rmqproto.headers.request_table import RequestKind, codes_of
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.doors.grpc.codes import Code, refuse_if
 from rmqserver.limits import OVERLOAD

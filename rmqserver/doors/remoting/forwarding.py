@@ -30,7 +30,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
 from rmqserver.remoting.service import Service
-from rmqserver.request_table import OnSlave, on_slave
+from rmqserver.request_rules import OnSlave, on_slave
 
 if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_state import SetState

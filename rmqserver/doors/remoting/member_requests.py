@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.replication import EpochCache, EpochEntry
 from rmqproto.codes import RequestCode
-from rmqproto.headers.table import RequestKind, codes_of
+from rmqproto.headers.request_table import RequestKind, codes_of
 from rmqproto.wire.fastjson import dumps
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.append.confirmation import OFFSET_MAX

@@ -29,7 +29,7 @@ from rmqserver.store.results import GetStatus
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.lite.pops import LitePopped, LitePops
     from rmqserver.broker.consuming.pop.looks import Looks, Peeked
-    from rmqserver.broker.consuming.pop.pop import Pops
+    from rmqserver.broker.consuming.pop.pop_request import Pops
     from rmqserver.broker.consuming.pop.popping import Popped
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection

@@ -13,7 +13,7 @@ from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
-from rmqserver.request_table import OnSlave, on_slave
+from rmqserver.request_rules import OnSlave, on_slave
 
 if TYPE_CHECKING:
     from rmqserver.broker.replicas.slave import Slave

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.offsets import undo
+from rmqadmin.core.offsets import reset_undo
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, pull_header
 from rmqproto.bodies.base import MessageQueue
@@ -220,7 +220,7 @@ def test_an_undo_says_how_many_queues_it_leaves_where_they_are(rmqadmin: Rmqadmi
 
 def test_a_dry_run_of_a_reset_leaves_no_undo_file_and_moves_nothing(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
-    before = sorted(undo.undo_dir().iterdir())
+    before = sorted(reset_undo.undo_dir().iterdir())
     for args in (
         ["resetOffset", "-g", group, "-t", topic, "--to", "end"],
         ["resetOffsetByTime", "-g", group, "-t", topic, "-s", "now"],
@@ -228,13 +228,13 @@ def test_a_dry_run_of_a_reset_leaves_no_undo_file_and_moves_nothing(rmqadmin: Rm
         ran = rmqadmin("-o", "json", *args, "--dry-run")
         assert [row["new_offset"] for row in ran.items] == [3, 3]
         assert ran.document["summary"]["undo_file"] is None
-    assert sorted(undo.undo_dir().iterdir()) == before
+    assert sorted(reset_undo.undo_dir().iterdir()) == before
     assert offsets(rmqadmin, group) == [0, 0]
 
 
 def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, topic: str) -> None:
     rmqadmin("resetOffset", "-g", "NoSuchGroup", "-t", topic, "--to", "end", status=5)
-    assert list(undo.undo_dir().iterdir()) == []
+    assert list(reset_undo.undo_dir().iterdir()) == []
 
 
 def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
@@ -300,7 +300,7 @@ def test_a_skip_says_first_what_it_leaves_behind(rmqadmin: Rmqadmin, group: str,
 
 def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin", "-ak", "key", "-sk", "very-secret")
-    (path,) = undo.undo_dir().iterdir()
+    (path,) = reset_undo.undo_dir().iterdir()
     text = path.read_text()
     assert "secret" not in text
     record = json.loads(text)
@@ -324,9 +324,9 @@ def test_what_is_no_undo_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "undo.json"
     path.write_text(text)
     with pytest.raises(UsageError):
-        undo.read_untrusted(path)
+        reset_undo.read_untrusted(path)
     with pytest.raises(UsageError):
-        undo.read_untrusted(tmp_path / "missing")
+        reset_undo.read_untrusted(tmp_path / "missing")
 
 
 def test_a_name_that_no_undo_file_has_is_refused(rmqadmin: Rmqadmin, group: str, topic: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.core.offsets import undo
+from rmqadmin.core.offsets import reset_undo
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode, ResponseCode
@@ -121,7 +121,7 @@ def test_a_reset_that_was_certainly_not_done_leaves_no_undo_file(
         ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "end")
     assert ran.status == status
     assert "--undo" not in ran.err
-    assert list(undo.undo_dir().iterdir()) == []
+    assert list(reset_undo.undo_dir().iterdir()) == []
 
 
 def test_a_reset_that_was_told_names_every_queue_whose_offset_could_not_be_read_back(
@@ -196,7 +196,7 @@ def test_a_configuration_that_certainly_was_not_changed_has_no_way_back(
         ran = rmqadmin("apply", "-f", str(file), "--yes", "-c", CLUSTER)
     assert ran.status == status
     assert "undo" not in ran.err
-    assert not undo.undo_dir().exists() or list(undo.undo_dir().iterdir()) == []
+    assert not reset_undo.undo_dir().exists() or list(reset_undo.undo_dir().iterdir()) == []
 
 
 def test_a_write_permission_that_may_be_gone_names_the_command_that_gives_it_back(

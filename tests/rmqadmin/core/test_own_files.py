@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.changes import Step, WayBack
-from rmqadmin.core.manifests.way_back import carry_out_undoable, write_undo
-from rmqadmin.core.offsets import undo
+from rmqadmin.core.manifests.undo import carry_out_undoable, write_undo
+from rmqadmin.core.offsets import reset_undo
 from rmqadmin.core.own_files import write_private, write_undo_file
 from rmqadmin.version import write_problem
 from rmqproto.errors import StorageError
@@ -43,9 +43,9 @@ def test_files_of_one_moment_stand_beside_each_other(tmp_path: Path) -> None:
 
 def test_undo_files_of_one_moment_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    one, other = (undo.write("g", "t", ["h:1"], [], 1_700_000_000_000) for _ in range(2))
+    one, other = (reset_undo.write("g", "t", ["h:1"], [], 1_700_000_000_000) for _ in range(2))
     assert one != other
-    assert undo.read_untrusted(one) == undo.read_untrusted(other)
+    assert reset_undo.read_untrusted(one) == reset_undo.read_untrusted(other)
     step = Step("h:1", "create", [], lambda: None, undo=WayBack("topics", {"T": None}))
     assert write_undo("apply", [step], 1_700_000_000_000) != write_undo("apply", [step], 1_700_000_000_000)
 
@@ -60,4 +60,4 @@ def test_where_no_undo_file_can_be_written_nothing_is_changed(tmp_path: Path, mo
         carry_out_undoable("apply", [step], 0, changed.append)
     assert (changed, str(caught.value.hint).startswith("Nothing was changed.")) == ([], True)
     with pytest.raises(StorageError, match="no file to undo it can be written"):
-        undo.write("g", "t", ["h:1"], [], 0)
+        reset_undo.write("g", "t", ["h:1"], [], 0)

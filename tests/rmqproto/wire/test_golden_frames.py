@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.wire.signing import SIGNATURE, signature

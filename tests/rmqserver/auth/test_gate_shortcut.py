@@ -21,7 +21,7 @@ from rmqserver.core import cut_signed, simple
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
 SEND, PULL = 310, 11

@@ -18,7 +18,7 @@ from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign
 from rmqserver.request_needs import nothing
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support import servers
 from tests.support.auth_walk import (

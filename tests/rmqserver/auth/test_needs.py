@@ -11,11 +11,11 @@ import pytest
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, LockRequest, SubscriptionData
 from rmqproto.codes import OwnRequestCode, RequestCode
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
 from rmqserver.remoting.answer import Request
 from rmqserver.request_needs import PairsOf, nothing
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import ASKED_OF_HERE
 from tests.support.quick import in_one_test

@@ -14,7 +14,7 @@ from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, Res
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, java_bools
 from rmqproto.headers.consuming import ConsumerGroupHeader, QueueHeader
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire import header_binary, header_json
 from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.wire.frames import FrameCutter, frame

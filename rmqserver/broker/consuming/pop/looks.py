@@ -12,8 +12,8 @@ import msgspec
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.headers.popping import NotificationAnswer, NotificationHeader, PeekHeader, PollingInfoHeader
 from rmqserver.broker.consuming.pop.orders import Orders
-from rmqserver.broker.consuming.pop.pop import EARLY_MS
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
+from rmqserver.broker.consuming.pop.pop_request import EARLY_MS
 from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
 from rmqserver.operation import Guarded, Peer

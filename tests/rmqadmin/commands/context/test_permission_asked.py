@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.cli.call_confirmation import CallConfirmation
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.offsets.undo import undo_dir
+from rmqadmin.core.offsets.reset_undo import undo_dir
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Server
 

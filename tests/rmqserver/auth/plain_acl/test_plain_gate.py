@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields, from_ext
-from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import SIGNATURE, sign

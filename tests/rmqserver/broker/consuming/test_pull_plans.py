@@ -36,7 +36,7 @@ from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore

@@ -26,7 +26,7 @@ from rmqserver.doors.remoting.member_requests import MemberRequests
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Handler
-from rmqserver.request_table import SERVED
+from rmqserver.request_rules import SERVED
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs import EpochFile
 from tests.rmqserver.broker.parts import parts_on

@@ -1,5 +1,5 @@
 """What the protocol knows of each request: code, kind and header. A server adds what it needs and who passes it on
-(``rmqserver/request_table.py``)."""
+(``rmqserver/request_rules.py``)."""
 
 from __future__ import annotations
 

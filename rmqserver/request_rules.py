@@ -1,6 +1,6 @@
-"""What a server adds to the requests of the protocol (``rmqproto/headers/table.py``): the permissions that each needs,
-what a slave does with it, and which rate limit counts it. For a code that needs nothing, any known user will do. A code
-that is not here is for super users only."""
+"""What a server adds to the requests of the protocol (``rmqproto/headers/request_table.py``): the permissions that each
+needs, what a slave does with it, and which rate limit counts it. For a code that needs nothing, any known user will do.
+A code that is not here is for super users only."""
 
 from __future__ import annotations
 
