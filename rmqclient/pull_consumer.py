@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rmqclient.consuming import start
+from rmqclient.consuming.non_member import BlockingNonMember, NonMember
 from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.lifetime import P
 from rmqclient.message import ReceivedMessage
-from rmqclient.non_member import BlockingNonMember, NonMember
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.sending import lite_topic_queue
 from rmqclient.threads import called

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 
 import anyio
 
+from rmqclient.consuming.non_member import BlockingNonMember, NonMember
 from rmqclient.consuming.popping.acks import acknowledge
 from rmqclient.consuming.popping.held_messages import change_invisible_time
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
 from rmqclient.lifetime import P
-from rmqclient.non_member import BlockingNonMember, NonMember
 from rmqclient.pop import (
     POP_ANSWER_CODES,
     POP_BATCH_COUNT,
