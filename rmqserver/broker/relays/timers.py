@@ -17,13 +17,13 @@ from rmqproto.java.java_hash import java_hash, tag_code
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import TIMER_TOPIC
+from rmqserver.broker.reads import read_in_task
 from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
 from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.operation import Refused
-from rmqserver.store.disk.cached_reads import NotCached, Place, cached_only
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.checked_checkpoint import log_state
@@ -339,12 +339,7 @@ async def _units(queue: ConsumeQueue, first: int) -> bytes:
     """LOOKED_AT_UNITS of the queue, or what it has. Others have their turn first, and no read of the device holds them
     up."""
     await trio.lowlevel.checkpoint()
-    loaded: dict[Place, bytes] = {}
-    while True:
-        try:
-            return cached_only(functools.partial(queue.units, first, LOOKED_AT_UNITS), loaded)
-        except NotCached as error:
-            await trio.to_thread.run_sync(error.load_into, loaded)
+    return await read_in_task(functools.partial(queue.units, first, LOOKED_AT_UNITS))
 
 
 @functools.lru_cache(maxsize=1024)
