@@ -71,6 +71,11 @@ PRODUCER_SEQ = "PRODUCER_SEQ"
 """Our property; see ``producer_sequence.py``."""
 
 
+TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+"""If a message has several, the first of these counts."""
+DELAYING_NAMES = frozenset({DELAY, *TIMER_NAMES})
+"""A message that has one of these is delivered later."""
+
 MARKS_OF_USE = frozenset({
     RETRY_TOPIC, DELAY, RECONSUME_TIME, MAX_RECONSUME_TIMES, REAL_TOPIC, REAL_QUEUE_ID, MIN_OFFSET, MAX_OFFSET,
     TRAN_MSG, PRODUCER_GROUP, WAIT, POP_CK, CONSUME_START_TIME, "POP_CK_OFFSET", FIRST_POP_TIME, ORIGIN_GROUP,

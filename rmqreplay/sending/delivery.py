@@ -34,9 +34,7 @@ TOPIC_CODES = frozenset({
     ResponseCode.INVALID_PARAMETER,
 })  # fmt: skip
 """Codes of a refusal because of the topic or the sender, which every message to the topic would get."""
-_ASKING_PROPERTIES = frozenset({
-    props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.PRIORITY,
-})  # fmt: skip
+_ASKING_PROPERTIES = props.DELAYING_NAMES | {props.PRIORITY}
 
 
 class DeliveryError(RocketMQError):

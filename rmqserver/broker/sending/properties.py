@@ -20,9 +20,7 @@ from rmqproto.message.properties import (
     PRIORITY,
     PRODUCER_SEQ,
     TAGS,
-    TIMER_DELAY_MS,
-    TIMER_DELAY_SEC,
-    TIMER_DELIVER_MS,
+    TIMER_NAMES,
     TRACE_ON,
     TRAN_MSG,
     UNIQUE_KEY,
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
 
 INNER_NUM = "INNER_NUM"
-TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
-"""If a message has several, the first of these counts."""
 
 UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | HOSTS_V6)
 """A message with one of these bits may be half of a transaction, a batch in one record, or something unknown."""

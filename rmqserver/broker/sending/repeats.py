@@ -15,7 +15,6 @@ from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.properties import find_bytes
 from rmqproto.message.record import StoredMessage, batch_parts_untrusted, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
-from rmqserver.broker.sending.properties import TIMER_NAMES
 from rmqserver.core import Appended
 from rmqserver.operation import Refused
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, StoredPlace
@@ -31,7 +30,7 @@ KEYS_KNOWN_MAX = 100_000
 
 _MARK = props.PRODUCER_SEQ.encode() + b"\x01"
 
-_WAITS_ELSEWHERE = (props.DELAY, *TIMER_NAMES, props.TRAN_MSG)
+_WAITS_ELSEWHERE = (props.DELAY, *props.TIMER_NAMES, props.TRAN_MSG)
 """A message with one of these is not stored in its own queue."""
 
 

@@ -23,7 +23,6 @@ from rmqproto.names import (
 )
 from rmqserver.broker.sending.properties import (
     INNER_NUM,
-    TIMER_NAMES,
     added_by_broker,
     as_int,
     delay_level,
@@ -111,12 +110,12 @@ class Rewrites:
         if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
             return
         if delay_level(properties) > 0:
-            for name in TIMER_NAMES:
+            for name in props.TIMER_NAMES:
                 properties.pop(name, None)
             return
         if props.TIMER_OUT_MS in properties:
             return
-        name = next(each for each in TIMER_NAMES if each in properties)
+        name = next(each for each in props.TIMER_NAMES if each in properties)
         is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
         out_ms = self._slots.out_ms(name, properties[name], is_recall=is_recall)
         if out_ms is None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto.message.properties import MessageKeys
+from rmqproto.message.properties import TIMER_NAMES, MessageKeys
 from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
-from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
+from rmqserver.broker.sending.properties import UNUSUAL_SYS_FLAG, USUAL
 from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.broker.sending.recall import recall_handle
 

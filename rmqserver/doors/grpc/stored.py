@@ -28,7 +28,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
-_DELAYS = {props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.DELAY}
 """Dead letters have the last one, too."""
 _TEXTS = {
     "tag": props.TAGS, "message_group": props.SHARDING_KEY, "lite_topic": props.LITE_TOPIC,
@@ -41,7 +40,7 @@ def type_of(properties: dict[str, str]) -> Type:
     """The type of a message with these properties (``TopicMessageType.parseFromMessageProperty``)."""
     if properties.get(props.TRAN_MSG) == "true":
         return Type.TRANSACTION
-    if not _DELAYS.isdisjoint(properties):
+    if not props.DELAYING_NAMES.isdisjoint(properties):
         return Type.DELAY
     if props.SHARDING_KEY in properties:
         return Type.FIFO
@@ -143,7 +142,7 @@ PLAIN_ROLES: dict[bytes, int] = {
     for names, role in (
         (SYSTEM_PROPERTIES, Role.DROPPED),
         (_TEXTS.values(), Role.ODD),
-        (_DELAYS, Role.ODD),
+        (props.DELAYING_NAMES, Role.ODD),
         ((props.PRIORITY, props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID), Role.ODD),
         ((props.TRANSACTION_ID, props.TRAN_MSG), Role.ODD),
         ((props.TAGS,), Role.TAG),

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.message import properties
-from rmqserver.broker.sending.properties import TIMER_NAMES, USUAL, delay_level
+from rmqproto.message.properties import TIMER_NAMES
+from rmqserver.broker.sending.properties import USUAL, delay_level
 from rmqserver.operation import Refused
 from tests.support.quick import in_one_test
 
