@@ -36,6 +36,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def join(host: str, port: int) -> str:
+    """``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def with_port(address: str, port: int) -> str:
     """The address, with this port if it has none: ``host``, ``10.0.0.1``, ``[::1]``, ``fe80::1``. Any other text is
     returned as it is."""
@@ -44,7 +49,7 @@ def with_port(address: str, port: int) -> str:
     if ":" not in address:
         return f"{address}:{port}" if address and "/" not in address and is_host(address) else address
     if address.count(":") > 1 and _is_ipv6(address) and not _has_port(address):
-        return f"[{address}]:{port}"
+        return join(address, port)
     return address
 
 

@@ -7,17 +7,13 @@ import socket
 from dataclasses import dataclass
 
 from rmqproto.errors import UsageError
+from rmqproto.hosts import join
 from rmqproto.message.record import host_bytes
 
 _WILDCARDS = ("", "0.0.0.0", "::")
 _ELSEWHERE = ("192.0.2.1", 9)
 """An address reserved for documentation. "Connecting" a datagram socket to it sends nothing, and shows which of our
 addresses reaches the outside world."""
-
-
-def join(host: str, port: int) -> str:
-    """``host:port``, with an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def local_host(listen: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 import trio
 
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.hosts import PORT_MAX, is_port, not_a_port
-from rmqserver.advertise import Advertise, join
+from rmqproto.hosts import PORT_MAX, is_port, join, not_a_port
+from rmqserver.advertise import Advertise
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.command_line import Options, ServerPlan, absolute, defaults_of, plan, settings_of
 from rmqserver.config.broker_config import BrokerConfig

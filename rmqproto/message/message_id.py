@@ -14,6 +14,7 @@ from threading import Lock
 import msgspec
 
 from rmqproto.errors import ProtocolError
+from rmqproto.hosts import join
 
 # offset id: store address (4 or 16) | port i32 | log offset i64
 _OFFSET_ID_TAIL = struct.Struct(">iq")
@@ -30,7 +31,7 @@ class OffsetId(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join(self.host, self.port)
 
 
 def offset_id(store_host: bytes, log_offset: int) -> str:

@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 
 from rmqproto.errors import ProtocolError
+from rmqproto.hosts import join
 from rmqproto.message import properties as props
 from rmqproto.message.compression import beginning_untrusted
 from rmqproto.message.message_id import offset_id
@@ -122,9 +123,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 @functools.lru_cache(maxsize=1024)
 def host_text(host: bytes) -> str:
     """``address:port`` of a record's host field (4 or 16 address bytes, then the port as i32)."""
-    address = ipaddress.ip_address(host[:-4])
-    port = int.from_bytes(host[-4:], "big")
-    return f"[{address}]:{port}" if len(host) == 20 else f"{address}:{port}"
+    return join(str(ipaddress.ip_address(host[:-4])), int.from_bytes(host[-4:], "big"))
 
 
 def host_bytes(address: str, port: int) -> bytes:

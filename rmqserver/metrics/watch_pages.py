@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from rmqproto.errors import StorageError, UsageError
-from rmqserver.advertise import join, local_host
+from rmqproto.hosts import join
+from rmqserver.advertise import local_host
 from rmqserver.broker.reads import read_in_task
 from rmqserver.metrics.exposition import CONTENT_TYPE, GAUGE, Family, LabelledValue, render
 from rmqserver.version import VERSION

@@ -42,11 +42,11 @@ from rmqproto.headers.nameserver import (
     WipeWritePermAnswer,
 )
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.hosts import join
 from rmqproto.message.record import body_crc
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wire import fastjson
-from rmqserver.advertise import join
 from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv import register_body

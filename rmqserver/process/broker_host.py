@@ -12,8 +12,8 @@ import trio
 
 from rmqproto.errors import RocketMQError, StorageError, UsageError
 from rmqproto.ha import HA_PORT_DISTANCE
+from rmqproto.hosts import join
 from rmqproto.message.record import host_bytes
-from rmqserver.advertise import join
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.registration import Registration
 from rmqserver.broker.replicas.ha_master import open_ha_listener

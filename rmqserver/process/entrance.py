@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from rmqproto.errors import UsageError
-from rmqserver.advertise import Advertise, join, local_host
+from rmqproto.hosts import join
+from rmqserver.advertise import Advertise, local_host
 from rmqserver.command_line import ServerPlan
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import Pump, plain_pump
