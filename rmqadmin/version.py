@@ -1,4 +1,4 @@
-"""The program's version. A test holds it equal to the distribution's, which takes 25 ms to look up."""
+"""The program's version. A test holds it equal to the distribution's, which is slow to look up."""
 
 import sys
 

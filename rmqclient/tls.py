@@ -1,5 +1,5 @@
 """TLS to servers: its files, as plain data for a command line and for tasks on other machines, and the handshake of a
-blocking socket. ``ssl`` takes 10 ms to load, and a plain connection does not need it."""
+blocking socket. ``ssl`` is slow to load, so it is loaded when a connection needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's version. A test keeps it equal to the distribution's, which takes 25 ms to look up."""
+"""The server's version. A test keeps it equal to the distribution's, which is slow to look up."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _REUSED = "pyspark.daemon"
 @functools.cache
 def spare_modules() -> None:
     """Takes all that this process has loaded out of its garbage collections. Spark collects after every task, which
-    costs 45 ms once numpy, pandas and pyarrow are there: as much as reading 50,000 messages."""
+    takes long once numpy, pandas and pyarrow are there."""
     main = sys.modules["__main__"].__spec__
     if main is not None and main.name == _REUSED:
         gc.freeze()

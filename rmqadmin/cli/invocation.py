@@ -48,7 +48,7 @@ class Session:
             os.environ[_context_variable()] = self._context_before
 
     def app(self, build: Callable[[], Any]) -> Any:
-        """The command tree, built once, because each command takes 2 ms to build."""
+        """The command tree, built once: a shell runs many commands."""
         if self._app is None:
             self._app = build()
         return self._app

@@ -3,7 +3,7 @@
 Typer parses and prints help. What it cannot do is added in this package, each in one place: mqadmin's spellings
 (``mqadmin_argv``), names in any case (``command_groups``), checks and defaults that hold for every command
 (``registry_command``), and the steps around a command: ask, show, exit status (``command_run``). Commands are built
-when they are invoked. Rich is never imported for help or errors (70 ms): ``rich_markup_mode`` is None.
+when they are invoked. Rich is slow to import, and never is for help or errors: ``rich_markup_mode`` is None.
 """
 
 import os

@@ -142,8 +142,8 @@ class DashboardApp(BaseApp):
         self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others
 
     async def _load(self) -> None:
-        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens, so
-        that they open at once."""
+        """Loads in a thread what the first frame does not need: client and sampler, then all other screens, so that
+        they open at once."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
         if self._replay is None:
             self.client_loaded.set()

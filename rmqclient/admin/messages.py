@@ -1,6 +1,6 @@
 """Admin calls about messages: look up, pull, send, send back.
 
-Each call imports the code for messages itself. That takes 8 ms, and most commands handle no messages.
+Each call imports the code for messages itself, because most commands handle no messages.
 """
 
 from __future__ import annotations

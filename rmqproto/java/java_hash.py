@@ -1,7 +1,7 @@
 """Java's ``String.hashCode``, which RocketMQ uses for tags (consume queues, subscriptions) and for index slots.
 
-``h = 31 * h + unit`` over the UTF-16 code units, wrapped to signed 32 bits. A loop costs 2 us for a key of 26
-characters; reading the nibbles as two numbers in base 31 costs 0.4 us, because ``int`` does the loop in C."""
+``h = 31 * h + unit`` over the UTF-16 code units, wrapped to signed 32 bits. ASCII is read as two numbers in base 31,
+one of the high and one of the low nibbles, because ``int`` does that loop in C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user of a client. This is separate from ``signing``, whose hashes take 3 ms to load."""
+"""The user of a client. ``signing`` is separate, because most programs sign nothing and need not load its hashes."""
 
 from __future__ import annotations
 

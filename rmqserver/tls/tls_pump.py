@@ -29,7 +29,7 @@ _IN_WORDS = {
 class TlsPump:
     """The pump of one connection, for either side. A client's pump wants to write at once: its hello.
 
-    Nothing here may refer to the pump itself. The 35 KB of OpenSSL behind a connection that has ended would then wait
+    Nothing here may refer to the pump itself. OpenSSL's buffers behind a connection that has ended would then wait
     for the garbage collector, which counts them as one object, and which the broker lets run seldom.
     """
 

@@ -19,8 +19,8 @@ _ONE_BY_ONE_MAX = 8
 """For more groups all topics of a broker are read at once."""
 
 _SEARCHED_MAX = 64
-"""For so many topics queues past the counts are looked for, at 3 ms each; of others only those in which some group has
-an offset are known."""
+"""For so many topics queues past the counts are looked for; of others only those in which some group has an offset are
+known."""
 
 _AT_SEPARATOR = "@"
 

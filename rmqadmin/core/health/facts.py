@@ -26,7 +26,7 @@ from rmqproto.names import DLQ_PREFIX, is_system_group
 
 TOPICS_ASKED_MAX = 200
 """How many topics' routes are asked for, from each name server; and how many topics, of all masters together, for
-queues past their counts, at 3 ms each."""
+queues past their counts."""
 
 
 class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):

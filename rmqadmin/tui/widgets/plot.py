@@ -1,7 +1,7 @@
 """Numbers over time as bars. Each has its name and latest value above, as many lines of bars as there is room for, and
 its least and largest value; one that is plotted alone has them as labels of an axis, and the times below.
 
-Textual has a sparkline but no axes and no gaps, and the plot library textual-plotext takes another 45 ms to load.
+Textual has a sparkline but no axes and no gaps, and the plot library textual-plotext would slow down the start.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ LENGTH_MAX = 64 << 10
 """The limit for the characters of an expression."""
 
 TOKEN_COUNT_MAX = 8192
-"""The limit for tokens. Other clients wait while an expression compiles, some 50 ms for this many. Apache has a thread
-for each request, and neither limit."""
+"""The limit for tokens. Other clients wait while an expression compiles. Apache has a thread for each request, and
+neither limit."""
 
 NESTING_MAX = 48
 """The limit for nested brackets, signs and NOTs, and for operators whose left side is the result of another. In Apache

@@ -1,7 +1,6 @@
 """Makes commit log files ahead of need, reserves their space, and removes old ones, all in a thread. In the loop,
-making a 1 GiB file would be a stall of 20 ms and removing one a stall of 100 ms; writing a page that has no block yet
-costs twice as much. A page for which the host of a virtual machine has no memory yet costs ten times as much; only the
-copy of a log is fast enough to have its pages made here, too. For messages, the extra work costs more than it saves."""
+making or removing a file of 1 GiB would hold up every client, and a page that has no block yet is slower to write. Only
+the copy of a log also has its pages made here: for messages, that costs more than it saves."""
 
 from __future__ import annotations
 
