@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rmqproto.codes import SEND_CODES, RequestCode, ResponseCode
 from rmqproto.errors import UsageError
-from rmqproto.java.whole_numbers import decimal_number, whole_number
+from rmqproto.java.java_numbers import decimal_number, whole_number
 
 DELAY_MAX_MS = 3_600_000
 

@@ -23,8 +23,7 @@ from datetime import UTC, datetime, time, timedelta
 import msgspec
 
 from rmqproto.errors import UsageError
-from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.java.whole_numbers import check_range
+from rmqproto.java.java_numbers import LONG_MAX, check_range
 
 TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""

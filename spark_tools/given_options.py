@@ -13,8 +13,7 @@ import msgspec
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
-from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, whole_number
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import ClusterAccess
 from rmqreplay.source.queue_ranges import OffsetTable

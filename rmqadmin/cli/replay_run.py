@@ -16,8 +16,7 @@ from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, PaceOp
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.rate_dial import limits_text
 from rmqproto.errors import RequestTimeoutError, UsageError
-from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.names import dlq_topic, group_in_topic
 from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 from rmqproto.wording import counted

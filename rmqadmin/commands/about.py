@@ -18,7 +18,7 @@ from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import whole_number
 
 TEXT_WIDTH = 80
 """Wider lines are hard to read."""

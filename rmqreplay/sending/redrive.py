@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import whole_number
 from rmqproto.message import properties as props
 from rmqproto.message.compression import compressed
 from rmqproto.message.message_id import UniqueIds

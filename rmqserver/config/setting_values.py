@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rmqproto.hosts import NAMESRV_PORT, is_port, not_a_port, with_port
-from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqproto.java.whole_numbers import decimal_number
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, decimal_number
 from rmqserver.config.guards import VALUE_SHOWN_MAX
 from rmqserver.limits import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode

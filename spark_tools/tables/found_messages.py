@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
-from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, whole_number
 from rmqproto.message import properties as props
 from rmqproto.message.half_message import check_times
 from rmqproto.message.recall_handle import is_recalled

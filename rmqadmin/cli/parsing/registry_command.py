@@ -41,8 +41,7 @@ from rmqadmin.cli.parsing.mqadmin_argv import (
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqadmin.core.results import Result
 from rmqproto.errors import UsageError
-from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, check_range, decimal_number, is_whole
 
 
 def load_function(entry: Entry) -> Callable[..., Result]:

@@ -18,8 +18,7 @@ from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.codes import ResponseCode as C
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.headers.controller import ControllerMetaAnswer
-from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import LONG_MAX, whole_number
 
 
 class ControllerRow(Row, frozen=True):

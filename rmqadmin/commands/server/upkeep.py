@@ -23,8 +23,7 @@ from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.servers.server_configs import replica_headings
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
-from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.wording import counted
 
 

@@ -1,7 +1,7 @@
 """Perms as people see and write them. ``rmqproto.perm`` has the bits."""
 
 from rmqproto.errors import UsageError
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import whole_number
 from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
 WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}

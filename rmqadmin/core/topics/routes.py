@@ -9,7 +9,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
-from rmqproto.java.whole_numbers import whole_number
+from rmqproto.java.java_numbers import whole_number
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 from rmqproto.perm import PERM_READ, PERM_WRITE
 

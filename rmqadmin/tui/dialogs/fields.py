@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList, Select, Static
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqproto.errors import UsageError
-from rmqproto.java.whole_numbers import signed_number
+from rmqproto.java.java_numbers import signed_number
 
 YES_NO = {"yes": True, "no": False}
 

@@ -26,7 +26,7 @@ from rmqadmin.tui.dialogs.fields import FormField
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.java.whole_numbers import decimal_number
+from rmqproto.java.java_numbers import decimal_number
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

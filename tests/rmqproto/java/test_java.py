@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_hash import java_hash, jump_hash
+from rmqproto.java.java_numbers import decimal_number, signed_number, whole_number
 from rmqproto.java.java_properties import parse_untrusted, render
-from rmqproto.java.whole_numbers import decimal_number, signed_number, whole_number
 from tests.support.quick import in_one_test
 
 
