@@ -28,8 +28,8 @@ OUTPUT_SHORT = "-o"
 IMPLIED_VALUES = {"--watch": f"{WATCH_INTERVAL_DEFAULT_S:g}"}
 """Options that may be given without a value, and the value they then have."""
 
-MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
-"""The shared options that are mqadmin's own."""
+MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval", "--attributes"})
+"""Those of mqadmin's own options that are shared, or have no short name."""
 
 
 OF_CONTEXT = "without a word from the user, as the context says"

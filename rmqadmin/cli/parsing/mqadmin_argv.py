@@ -166,21 +166,19 @@ class _Parser:
                 raise UsageError(f"the option {spec.canonical} takes no value, but {value!r} was given")
         elif value is None:
             if waiting and self.is_value(waiting[-1], spec):
-                value = waiting.pop()
+                value = waiting.pop() if self.keeps_quotes else _unquoted(waiting.pop())
             elif spec.implied_value is None:
                 raise MissingValueError(spec.canonical)
             else:
                 value = spec.implied_value
         if spec.canonical in self.found.seen and not spec.repeats:
             if not spec.ours:
-                again = spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}"
+                again = spec.canonical if value is None else f"{spec.canonical}={value}"
                 if again not in self.found.options:
                     self.found.left_out.append(again)
                 return
             self.found.options = [said for said in self.found.options if said.partition("=")[0] != spec.canonical]
         self.found.seen.add(spec.canonical)
-        if value is not None and not self.keeps_quotes:
-            value = _unquoted(value)
         self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={value}")
 
     def is_value(self, token: str, spec: OptionSpec) -> bool:
@@ -194,10 +192,10 @@ class _Parser:
         """Whether commons-cli would read a token as an option where a value could stand."""
         if not token.startswith("-") or len(token) == 1:
             return False
-        name = token.lstrip("-").partition("=")[0]
-        if name and any(long.startswith(name) for long in self.long):
+        name, has_two = token.lstrip("-").partition("=")[0], token.startswith("--")
+        if name and (has_two or len(name) > 1) and any(long.startswith(name) for long in self.long):
             return True
-        if token.startswith("--"):
+        if has_two:
             return False
         return self.long_prefix(name) is not None or name in self.short or name[:1] in self.short
 
@@ -205,7 +203,10 @@ class _Parser:
         """The option with this long name, or the only one with this prefix; mqadmin's come before ours."""
         if name in self.long:
             return self.long[name]
+        glued_to = self.short.get(token[1:2])
         for ours in (False, True):
+            if ours and glued_to is not None and glued_to.takes_value and not glued_to.ours:
+                return None  # -no is mqadmin's -n with a value, and no prefix of our --no-header
             matching = {
                 long for long, spec in self.long.items() if name and long.startswith(name) and spec.ours is ours
             }
@@ -256,7 +257,7 @@ def pasted_hint(token: str) -> str | None:
 
 
 def _unquoted(value: str) -> str:
-    """The value without one pair of double quotes around it, as commons-cli does."""
+    """The value without one pair of double quotes around it, as commons-cli does with a value in a word of its own."""
     inner = value[1:-1]
     return inner if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner else value
 

@@ -77,9 +77,14 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
     return "\n".join([entry.summary, "", text, "", "\b", "Examples:", *(f"  {line}" for line in examples)])
 
 
-ALIASES = {"--namesrvAddr": ("nameserverAddr",)}
+ALIASES = {
+    "--namesrvAddr": ("nameserverAddr",),
+    "--printMsg": ("print msg",),
+    "--printLog": ("print log",),
+    "--machineRoom": ("machine room",),
+}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have a name of their own for the name
-servers."""
+servers, and some of its names have a blank."""
 _WORD_OF_OPTION = {
     **dict.fromkeys(("-t", "--topic"), Value.TOPIC),
     **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), Value.GROUP),
@@ -378,7 +383,7 @@ def _asks_for_json(args: Sequence[str]) -> bool:
 def option_specs(command: Any) -> list[OptionSpec]:
     """The options of a Typer command, for ``mqadmin_argv``. The canonical spelling is the last one declared."""
     shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
-    all_ours, added = not command.entry.is_mqadmin, shared.difference(MQADMIN_OPTIONS)
+    all_ours = not command.entry.is_mqadmin
     specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
     for param in command.params:
         if param.param_type_name != "option":
@@ -392,7 +397,7 @@ def option_specs(command: Any) -> list[OptionSpec]:
             (*longs, *ALIASES.get(canonical, ())),
             takes_value=not param.is_flag,
             implied_value=IMPLIED_VALUES.get(canonical),
-            ours=all_ours or canonical in added or len(param.opts) == 1,
+            ours=all_ours or (canonical not in MQADMIN_OPTIONS and (canonical in shared or len(param.opts) == 1)),
             repeats=param.multiple,
         )
         specs.append(spec)

@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqadmin.cli import registry
+from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.mqadmin_argv import OptionSpec, normalise
+from rmqadmin.cli.parsing.registry_command import option_specs
 from rmqproto.errors import UsageError
 from rmqproto.misread_words import is_invisible
 from tests.support.quick import in_one_test
@@ -59,7 +62,13 @@ SPECS = [
     ("--watch -t X", ["--watch=2", "--topic=X"]),
     ("-t X -t Y", ["--topic=X"]),  # the first counts
     ('-t "X"', ["--topic=X"]),
+    ('--topic="X"', ['--topic="X"']),  # quotes are taken off a value in a word of its own alone
+    ('-t="X"', ['--topic="X"']),
+    ('-t"X"', ['--topic="X"']),
     ("-t -x", ["--topic=-x"]),  # no option begins with -x
+    ("-t -p", ["--topic=-p"]),  # one letter is no prefix of our --property
+    ("-ou", ["--order=u"]),  # not our --output
+    ("-dry", ["--dry-run"]),
     ("-t -", ["--topic=-"]),
 )
 def test_each_spelling_means_the_same_option(line: str, canonical: list[str]) -> None:
@@ -146,3 +155,21 @@ def test_any_arguments_are_read_or_refused(args: list[str]) -> None:
     except UsageError:
         return
     assert all(option.startswith("--") for option in found.options)
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "option"),
+    [
+        ("updateSubGroup", ["--a", "+priority.factor=2"], "--attributes=+priority.factor=2"),
+        ("clusterRT", ["--machine room", "r1"], "--machineRoom=r1"),
+        ("clusterRT", ["--print", "true"], "--printLog=true"),
+        ("printMsgByQueue", ["--print msg=true"], "--printMsg=true"),
+        ("createAcl", ["-d", "-t"], "--decision=-t"),
+    ],
+)
+def test_names_of_mqadmin_without_a_letter_or_with_a_blank(command: str, args: list[str], option: str) -> None:
+    """Our own options made the first one ambiguous, and a value of the last one an option."""
+    entry = registry.find(command)
+    assert entry is not None
+    specs = option_specs(build_command(entry))
+    assert normalise(args, specs).options == [option]
