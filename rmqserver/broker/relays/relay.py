@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.operation import Refused
 from rmqserver.store.queues.consume_queue import ConsumeQueue
-from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import Document
@@ -33,9 +32,13 @@ SAVE_EVERY_S = 1.0
 PORTION_MAX = 32
 """Messages acted upon before other tasks have their turn; also the messages of one read of the store."""
 
+STOPS = (RocketMQError, Refused, OSError)
+"""What the store or a table refuses, or the device. It ends a step of one of the broker's own tasks, never the broker:
+the task says so, and tries again later."""
+
 Act = Callable[[StoredMessage], None]
-"""Puts what a message leads to. MessageRefused, Refused and StorageError end the step, and the message is the next to
-be tried. ProtocolError means that the message itself is damaged: it is skipped."""
+"""Puts what a message leads to. STOPS end the step, and the message is the next to be tried. ProtocolError means that
+the message itself is damaged: it is skipped."""
 
 DueCount = Callable[[ConsumeQueue, int], int]
 """How many of the messages from a queue offset on, up to PORTION_MAX, are due."""
@@ -135,7 +138,7 @@ async def run_relays(relays: Callable[[], Sequence[Relay]], progress: Progress) 
             try:
                 while await relay.step():
                     await trio.lowlevel.checkpoint()
-            except (MessageRefused, Refused, StorageError, OSError) as error:
+            except STOPS as error:
                 log.warning("event=relay-stopped queue=%s reason=%r", relay, str(error))
                 pause_s = RETRY_AFTER_S
         if trio.current_time() >= save_at_s:

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import java_hash, tag_code
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.reads import read_in_task
-from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
+from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, STOPS, Relay
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
 from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
-from rmqserver.operation import Refused
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.checked_checkpoint import log_state
@@ -105,7 +103,7 @@ class Timers:
         while True:
             try:
                 is_busy = await self.step()
-            except (MessageRefused, Refused, StorageError, OSError) as error:
+            except STOPS as error:
                 log.warning("event=timers-stopped reason=%r", str(error))
                 await trio.sleep(RETRY_AFTER_S)
                 continue
@@ -345,9 +343,6 @@ async def _units(queue: ConsumeQueue, first: int) -> bytes:
 @functools.lru_cache(maxsize=1024)
 def _topic_hash(topic: str) -> int:
     return java_hash(topic)
-
-
-log = logging.getLogger(__name__)
 
 
 class _Prepared(NamedTuple):

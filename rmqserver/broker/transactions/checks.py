@@ -17,22 +17,21 @@ import msgspec
 import trio
 
 from rmqproto.codes import RequestCode
-from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.errors import ProtocolError
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.half_message import check_times, ended_in
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqserver.broker.relays.relay import PORTION_MAX
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.relays.relay import PORTION_MAX, STOPS
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.half_messages import given_up, immunity_ms, put_back, real_queue
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.core import Appended
-from rmqserver.operation import Refused
-from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
@@ -75,7 +74,7 @@ class Checks:
             await trio.sleep(self._config.transaction_check_interval_ms / 1000)
             try:
                 await self.check()
-            except (MessageRefused, Refused, StorageError, OSError) as error:
+            except STOPS as error:
                 log.warning("event=check-stopped reason=%r", str(error))
 
     async def check(self) -> None:
@@ -162,7 +161,11 @@ class Checks:
         return is_asked_out or age_ms > self._config.file_reserved_hours * _HOUR_MS
 
     def _give_up(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
-        self._topics.create_system(TRANSACTION_CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
+        try:
+            self._topics.create_system(TRANSACTION_CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
+        except TableFull as full:  # the next round tries again
+            log.warning("event=transaction-not-given-up key=%s reason=%r", properties.get(props.UNIQUE_KEY), str(full))
+            return
         self._put.put_through(given_up(half))
         queue.end(half.queue_offset)
         topic = properties.get(props.REAL_TOPIC, "")

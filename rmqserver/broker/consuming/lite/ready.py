@@ -7,13 +7,13 @@ one of their pops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
-from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
+from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import Holds, WakeKey
@@ -50,7 +50,7 @@ class Ready:
         self._by_queue: dict[str, dict[str, LiteClient]] = {}
         self._wildcards: dict[str, dict[str, dict[str, None]]] = {}  # what is ready, by parent topic and group
         self.unsearched: dict[tuple[str, str], None] = {}
-        """Parent topics and their wildcard groups for which a search for messages is still to be done (``behind``)."""
+        """Parent topics and their wildcard groups for which a search for messages is still to be done."""
         self.on_unsearched: Callable[[], None] = _nothing
         """Called when a group is added to ``unsearched``."""
 
@@ -130,14 +130,10 @@ class Ready:
         self.unsearched[topic, group] = None
         self.on_unsearched()
 
-    def behind(self, topic: str, group: str) -> Iterator[str | None]:
-        """The lite topics of a parent in which a group is behind, and None for each of the others. Opens every one: a
-        dozen take a millisecond."""
-        prefix = lite_queue_name(topic, "")
-        for queue in self._store.queues.names():
-            if queue.startswith(prefix):
-                committed = self._offsets.committed(group, queue, LIGHT_QUEUE_ID) or 0
-                yield queue if self._store.max_offset(queue, LIGHT_QUEUE_ID) > committed else None
+    def is_behind(self, group: str, queue: str) -> bool:
+        """Whether a lite topic has messages that the group has not got. May read the device."""
+        committed = self._offsets.committed(group, queue, LIGHT_QUEUE_ID) or 0
+        return self._store.max_offset(queue, LIGHT_QUEUE_ID) > committed
 
 
 def wildcard_name(topic: str, group: str) -> str:

@@ -25,6 +25,8 @@ from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.relays.relay import STOPS
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import to_dead_letters
 from rmqserver.store.new_message import NewMessage, copy_for
@@ -88,7 +90,7 @@ class Reviver:
             for queue_id in range(self._log.queue_nums):
                 try:
                     await self.step(queue_id)
-                except (MessageRefused, StorageError, OSError) as error:
+                except STOPS as error:
                     log.warning("event=revive-stopped queue=%d reason=%r", queue_id, str(error))
             await trio.sleep(LOOK_EVERY_S)
 
@@ -254,10 +256,13 @@ class Reviver:
         return message
 
     def _put_again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> None:
-        """Puts a message again. Raises _Unfit if it is too large, and MessageRefused if nothing can be put now."""
-        again = self._again(check_point, topic, message)
+        """Puts a message again. Raises _Unfit if it is too large, or its topic has no room among the others, and
+        MessageRefused if nothing can be put now."""
         try:
+            again = self._again(check_point, topic, message)
             self._put.put_through(again)
+        except TableFull as full:
+            raise _Unfit(str(full)) from full
         except MessageRefused as refused:
             if refused.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
                 again.properties = message.properties  # those that it came with fit

@@ -1,9 +1,13 @@
 """Lite topics over the wire: subscribing, ordered pops, acknowledgements, and the answers to tools."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import trio
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.lite import (
@@ -24,6 +28,7 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqproto.pop import Handle
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore, now_ms
@@ -290,32 +295,71 @@ def test_a_quota_of_subscriptions(tmp_path: Path) -> None:
     assert answer.code == ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED
 
 
-def test_lite_topics_that_nobody_writes_to_go(tmp_path: Path) -> None:
-    clock = Clock()
+def with_expiring_lite_topics(root: Path, clock: Clock) -> tuple[MessageStore, ConfigFiles, BrokerAssembly]:
+    """A broker's parts on an open store, and a parent topic whose lite topics expire after two minutes."""
     store = MessageStore(
-        tmp_path, StoreOptions(light_queues_enabled=True, commit_log_file_size_bytes=1 << 20), clock_ms=clock,
+        root, StoreOptions(light_queues_enabled=True, commit_log_file_size_bytes=1 << 20), clock_ms=clock,
         background=False,
     )  # fmt: skip
     store.open()
-    files = ConfigFiles(str(tmp_path / "config"), OsDisk())
+    files = ConfigFiles(str(root / "config"), OsDisk())
     parts = parts_on(store, files, "enableLmq=true\nenableMultiDispatch=true\nminLiteTTl=0")
     attributes = {"message.type": "LITE", "lite.topic.expiration": "2"}
     parts.topics.put(TopicConfig(topic_name=TOPIC, attributes=attributes))
+    return store, files, parts
+
+
+def put_light(store: MessageStore, lite_topic: str) -> None:
+    properties = {"INNER_MULTI_DISPATCH": f"%LMQ%${TOPIC}${lite_topic}"}
+    store.put(NewMessage(TOPIC, 0, 0, 0, 1, HOST, HOST, 0, b"m", properties))
+    store.commit()
+
+
+def lite_topics(store: MessageStore) -> list[str]:
+    prefix = f"%LMQ%${TOPIC}$"
+    return sorted(name.removeprefix(prefix) for name in store.queues.names() if name.startswith(prefix))
+
+
+def test_lite_topics_that_nobody_writes_to_go(tmp_path: Path) -> None:
+    clock = Clock()
+    store, files, parts = with_expiring_lite_topics(tmp_path, clock)
     lite = parts.pop.lite
     for name in ("idle", "behind", "young"):
         clock.now_ms += 60_000 * (name == "young")
-        properties = {"INNER_MULTI_DISPATCH": f"%LMQ%${TOPIC}${name}"}
-        store.put(NewMessage(TOPIC, 0, 0, 0, 1, HOST, HOST, 0, b"m", properties))
-        store.commit()
+        put_light(store, name)
         parts.offsets.commit(GROUP, f"%LMQ%${TOPIC}${name}", 0, int(name != "behind"))
-    lite.remove_expired()
+    trio.run(lite.remove_expired)
     assert store.queues.light_count == 3
     clock.now_ms += 61_000
-    lite.remove_expired()
-    assert sorted(name for name in store.queues.names() if name.startswith("%LMQ%")) == [
-        f"%LMQ%${TOPIC}$behind",
-        f"%LMQ%${TOPIC}$young",
-    ]
+    trio.run(lite.remove_expired)
+    assert lite_topics(store) == ["behind", "young"]
     assert parts.offsets.committed(GROUP, f"%LMQ%${TOPIC}$idle", 0) is None
+    files.close()
+    store.close()
+
+
+def test_a_lite_topic_that_cannot_be_read_ends_no_task(tmp_path: Path) -> None:
+    """It used to end the broker, with the first look at which lite topics have expired, or have messages for a wildcard
+    group."""
+    clock = Clock()
+    store, files, _ = with_expiring_lite_topics(tmp_path, clock)
+    for name in ("a-damaged", "idle"):
+        put_light(store, name)
+    files.close()
+    store.close()
+    (file,) = (tmp_path / "consumequeue" / f"%LMQ%${TOPIC}$a-damaged" / "0").iterdir()
+    os.truncate(file, 30)
+    store, files, parts = with_expiring_lite_topics(tmp_path, clock)
+    lite = parts.pop.lite
+    attributes = {"lite.bind.topic": TOPIC, "lite.sub.wildcard": "true"}
+    parts.groups.put(SubscriptionGroupConfig(group_name=GROUP, attributes=attributes))
+    peer: Any = SimpleNamespace(closed=False)
+    lite.subscriptions.change(LiteSubscriptionChange(action="COMPLETE_ADD"), "c", GROUP, TOPIC, peer)
+    trio.run(lite.search, TOPIC, GROUP)
+    ready = lite.subscriptions.by_client["c"].ready
+    assert [name for name in ready if name.startswith("%LMQ%")] == [f"%LMQ%${TOPIC}$idle"]
+    clock.now_ms += 121_000
+    trio.run(lite.remove_expired)
+    assert lite_topics(store) == ["a-damaged"]
     files.close()
     store.close()

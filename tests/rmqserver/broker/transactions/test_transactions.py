@@ -16,6 +16,7 @@ from rmqproto.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
+from rmqserver.broker.tables import config_table
 from rmqserver.operation import Refused
 from rmqserver.store.options import FlushMode
 from tests.rmqserver.broker.transactions.bench import GROUP, TIMEOUT_MS, Bench
@@ -145,6 +146,20 @@ async def test_each_round_asks_until_the_message_is_given_up(start: Start) -> No
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
     assert await bench.check() == []
     assert len(bench.stored(TRANSACTION_CHECK_MAX_TIME_TOPIC)) == 1
+
+
+@pytest.mark.trio
+async def test_message_that_cannot_be_given_up_holds_up_no_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client can fill the table of topics by naming them. That used to end the broker."""
+    bench = start("transactionCheckMax=1")
+    monkeypatch.setattr(config_table, "ENTRIES_MAX", len(bench.parts.topics.all()))
+    bench.send_half(b"one")
+    assert len(await bench.check()) == 1
+    bench.send_half(b"two")
+    assert [asked.message.body for asked in await bench.check()] == [b"two"]
+    monkeypatch.undo()
+    assert await bench.check() == []
+    assert bench.bodies(TRANSACTION_CHECK_MAX_TIME_TOPIC) == [b"one", b"two"]
 
 
 @pytest.mark.trio

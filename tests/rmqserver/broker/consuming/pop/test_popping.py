@@ -17,6 +17,7 @@ from rmqserver.broker.consuming.pop import popping
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue
+from rmqserver.broker.tables import config_table
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
 from tests.rmqserver.store.conftest import put
 
@@ -214,6 +215,23 @@ def test_a_message_whose_properties_have_no_room_comes_again_with_those_it_had(b
     assert sorted(each.body for each in bench.take()) == [b"full", *[b"other"] * 8]
     (full,) = [message for message in bench.messages(RETRY) if message.body == b"full"]
     assert full.properties_raw == properties
+
+
+def test_a_message_whose_retry_topic_has_no_room_holds_up_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any client can fill the table of topics by naming them. That used to end the broker, at each of its starts."""
+    monkeypatch.setattr(config_table, "ENTRIES_MAX", len(bench.parts.topics.all()))
+    bench.send(b"one")
+    (taken,) = bench.take()
+    bench.wait(DUE_MS)
+    assert bench.take() == []
+    bench.send(b"two")
+    (other,) = bench.take()
+    bench.ack(other.handle)
+    monkeypatch.undo()
+    bench.wait(AGAIN_AFTER_MS)
+    assert [(each.body, each.message.reconsume_times) for each in bench.take()] == [(taken.body, 1)]
 
 
 def test_a_message_that_is_too_large_by_now_holds_up_no_other(bench: Bench) -> None:
