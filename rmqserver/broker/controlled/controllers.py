@@ -9,6 +9,7 @@ from collections.abc import Callable
 import trio
 
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext
 from rmqproto.headers.controller import ControllerMetaAnswer, ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
@@ -88,18 +89,19 @@ class ControllerGroup(Service):
             raise NoController("the controller that was asked does not lead any more")
         return answer
 
-    async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[Command]], None]) -> None:
+    async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[ReplicaInfoAnswer]], None]) -> None:
         """Sends a heartbeat to each controller that has answered the one before; returns when each has answered or has
         timed out. ``on_answers`` is called once, as soon as more than half of them have answered, or a leader that
         names the master in its answer, as ours does: its answer is enough."""
-        addrs, answers = self._addrs(), list[Command]()
+        addrs, answers = self._addrs(), list[ReplicaInfoAnswer]()
         is_told = False
 
         async def tell(addr: str) -> None:
             self._told.add(addr)
             try:
                 answer = await self._ask(addr, RequestCode.BROKER_HEARTBEAT, header, b"")
-            except OSError as error:
+                found = from_ext(answer.ext, ReplicaInfoAnswer)
+            except (OSError, ProtocolError) as error:
                 log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
                 return
             finally:
@@ -108,9 +110,8 @@ class ControllerGroup(Service):
                 self.on_displaced(answer.remark or "")
             nonlocal is_told
             if answer.code == ResponseCode.SUCCESS:
-                answers.append(answer)
-                leads = from_ext(answer.ext, ReplicaInfoAnswer).master_epoch is not None
-                if not is_told and (leads or len(answers) > len(addrs) // 2):
+                answers.append(found)
+                if not is_told and (found.master_epoch is not None or len(answers) > len(addrs) // 2):
                     is_told = True
                     on_answers(answers)
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
-from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
-from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.controllers import ControllerGroup
 from rmqserver.broker.controlled.hand_over import has_caught_up
 from rmqserver.broker.controlled.identity import IdentityFiles
@@ -239,30 +237,29 @@ class SetMember:
         sent_ms = self.state.clock_ms()
         await self._controllers.beat(self._heartbeat(), lambda answers: self._beat_answered(sent_ms, answers))
 
-    def _beat_answered(self, sent_ms: int, answers: list[Command]) -> None:
+    def _beat_answered(self, sent_ms: int, answers: list[ReplicaInfoAnswer]) -> None:
         state, lease = self.state, self.state.lease
         if state.sync_set is None or state.is_fenced:
             lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=None)
             return
-        found = [from_ext(answer.ext, ReplicaInfoAnswer) for answer in answers]
-        for each in found:
+        for each in answers:
             if (handover := wanted_handover(each)) is not None and self._leads_in(each.master_epoch):
                 self._begin_handover(handover)
                 if handover.handover_id == self._given_back_id:
                     return  # the controller may not have heard of it yet
         held = state.holds_lease
-        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(found))
+        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(answers))
         if lease.is_doubted or not state.holds_lease:
             state.has_news.set()  # to ask a controller who the master is
         if state.holds_lease and not held:
             log.info("event=lease-begins epoch=%d", state.master_epoch)
             self._set_changed()
 
-    def _says_master(self, found: list[ReplicaInfoAnswer]) -> bool | None:
+    def _says_master(self, answers: list[ReplicaInfoAnswer]) -> bool | None:
         """Whether these answers say that this broker is the master; None if they do not say. Our controller names the
         master in its answer to a heartbeat, Apache's does not."""
         own = self.state.master_epoch, self.state.own_id
-        said = [(each.master_epoch, each.master_broker_id) for each in found if each.master_epoch is not None]
+        said = [(each.master_epoch, each.master_broker_id) for each in answers if each.master_epoch is not None]
         if any(epoch > own[0] for epoch, _ in said):
             return False
         return True if own in said else None

@@ -4,18 +4,38 @@ from pathlib import Path
 
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode
+from rmqproto.wire.command import Command
 from tests.support import servers
 from tests.support.broker_set import BrokerSet
-from tests.support.peer import Peer
+from tests.support.peer import Peer, answer
 from tests.support.scripted_controller import ScriptedController
+
+
+def beats(peer: Peer) -> int:
+    return peer.codes().count(RequestCode.BROKER_HEARTBEAT)
+
+
+def test_a_controller_whose_answers_make_no_sense_ends_no_broker(tmp_path: Path) -> None:
+    """A number that is none, in the answer to a heartbeat, used to end it."""
+
+    def reply(request: Command) -> object:
+        if request.code == RequestCode.BROKER_HEARTBEAT:
+            return answer(request, fields={"masterEpoch": "first"})
+        return replies(request)
+
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+        ScriptedController() as controller,
+    ):
+        replies, controller.peer.reply = controller.peer.reply, reply
+        with BrokerSet(tmp_path, controller.peer.address, namesrv, admin).start(1):
+            controller.peer.wait_for(lambda: beats(controller.peer) >= 5)
 
 
 def test_a_controller_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path) -> None:
     """One of three controllers is frozen. The others used to get a heartbeat only once in three seconds, and took the
     broker for dead where controllerHeartBeatTimeoutMills was shorter."""
-
-    def beats(peer: Peer) -> int:
-        return peer.codes().count(RequestCode.BROKER_HEARTBEAT)
 
     with (
         servers.namesrv(tmp_path / "namesrv") as namesrv,

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from rmqproto.errors import StorageError
-from rmqproto.wire.command import Command
+from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqserver.broker.controlled.leader_questions import Leadership
 from rmqserver.broker.controlled.lease import NEVER
 from rmqserver.broker.controlled.member import SetMember
@@ -60,17 +60,16 @@ def test_a_lease_goes_on_until_it_is_given_back() -> None:
     state.clock_ms = lambda: now_ms
     state.own_id, state.master_epoch, state.is_fenced = 1, 1, False
     state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
-    is_master = {"masterBrokerId": "1", "masterEpoch": "1"}
 
-    def is_held_after(**more: str) -> bool:
-        member._beat_answered(now_ms, [Command(code=0, ext=is_master | more)])
+    def is_held_after(**more: int) -> bool:
+        member._beat_answered(now_ms, [ReplicaInfoAnswer(master_broker_id=1, master_epoch=1, **more)])
         return state.holds_lease
 
-    assert is_held_after(handoverId="7", successorId="2")
+    assert is_held_after(handover_id=7, successor_id=2)
     member._given_back_id = 7
     state.lease.give_back(now_ms)
     now_ms += 1
-    assert not is_held_after(handoverId="7", successorId="2")
+    assert not is_held_after(handover_id=7, successor_id=2)
     assert is_held_after(), "the controller has given it up"
 
 
