@@ -20,7 +20,8 @@ def ended_in(op: StoredMessage) -> list[int]:
 
 def offsets_of(op_body: bytes) -> list[int]:
     """Those in the body of an op message; 4.x wrote one, without a comma. Parts that are not numbers are skipped."""
-    return [int(part) for part in op_body.split(OP_SEPARATOR.encode()) if part.isdigit()]
+    parts = op_body.split(OP_SEPARATOR.encode())
+    return [int(part) for part in parts if part.isdigit() and len(part) <= DIGITS_MAX]
 
 
 def check_times(properties: dict[str, str]) -> int:

@@ -98,21 +98,30 @@ class Checks:
 
     async def _read_op_messages(self, queue: HalfQueue) -> None:
         queue.skip_to(*(self._store.min_offset(topic, queue.queue_id) for topic in _TOPICS))
-        while records := await self._read(TRANSACTION_OP_TOPIC, queue.queue_id, queue.read_offset, PORTION_MAX):
-            for record in records:
-                try:
-                    queue.op_read(ended_in(decode_record_untrusted(record)))
-                except ProtocolError as error:
-                    log.error("event=op-message-damaged at=%d reason=%r", queue.read_offset, str(error))
-                    queue.op_read(())
+        while found := await self._read(TRANSACTION_OP_TOPIC, queue.queue_id, queue.read_offset, PORTION_MAX):
+            messages, queue.read_offset = found
+            for op in messages:
+                queue.op_read(op.queue_offset, ended_in(op))
             queue.advance()
             await trio.lowlevel.checkpoint()
 
-    async def _read(self, topic: str, queue_id: int, start: int, count: int) -> list[bytes]:
+    async def _read(self, topic: str, queue_id: int, start: int, count: int) -> tuple[list[StoredMessage], int] | None:
+        """The messages from ``start`` on, and the queue offset behind them; None at the end of the queue. What is
+        damaged, or missing because the log has lost it, is left out."""
         result = self._store.get(topic, queue_id, start, count, cached_only=True)
         if not result.is_loaded:
             await trio.to_thread.run_sync(self._store.load, result)
-        return result.records()
+        end, messages = min(result.next_offset, result.max_offset), list[StoredMessage]()
+        for record in result.records():
+            try:
+                message = decode_record_untrusted(record)
+                _ = message.properties  # they may be no text
+                if not start <= message.queue_offset < end:
+                    raise ProtocolError(f"queue offset {message.queue_offset} is not one from {start} to {end}")
+                messages.append(message)
+            except ProtocolError as error:
+                log.error("event=transaction-message-damaged topic=%s reason=%r", topic, str(error))
+        return (messages, end) if end > start else None
 
     # --- one round ---------------------------------------------------------------------------------------------------
 
@@ -121,25 +130,23 @@ class Checks:
         at = queue.half_offset
         while trio.current_time() < ends_s:
             at, count = queue.open_run(at, PORTION_MAX)
-            records = await self._read(TRANSACTION_HALF_TOPIC, queue.queue_id, at, count)
-            if not records:
+            found = await self._read(TRANSACTION_HALF_TOPIC, queue.queue_id, at, count)
+            if found is None:
                 return
-            for record in records:
-                if not queue.is_ended(at) and not self._go_on_past(record, at, queue, started_ms):
+            messages, end = found
+            for half in messages:
+                queue.end_all(range(at, half.queue_offset))  # nobody can be asked about what cannot be read
+                if not queue.is_ended(half.queue_offset) and not self._go_on_past(half, queue, started_ms):
                     return
-                at += 1
+                at = half.queue_offset + 1
+            queue.end_all(range(at, end))
+            at = end
             self._pending.end_round()
             await trio.lowlevel.checkpoint()
 
-    def _go_on_past(self, record: bytes, at: int, queue: HalfQueue, started_ms: int) -> bool:
+    def _go_on_past(self, half: StoredMessage, queue: HalfQueue, started_ms: int) -> bool:
         """Deals with a half message. Returns False if it is too young, as those behind it are."""
-        try:
-            half = decode_record_untrusted(record)
-            properties = half.properties
-        except ProtocolError as error:
-            log.error("event=half-message-damaged at=%d reason=%r", at, str(error))
-            queue.end(at)
-            return True
+        properties = half.properties
         age_ms = self._clock_ms() - half.born_timestamp_ms
         timeout_ms = self._config.transaction_timeout_ms
         immune_ms = immunity_ms(properties, timeout_ms)

@@ -25,8 +25,8 @@ LOOKED_AT_MAX = 10_000
 
 
 class HalfQueue:
-    """``half_offset``: all half messages before it are dealt with. ``op_offset``: all op messages before it name only
-    such half messages. ``read_offset`` is the next op message to read."""
+    """``half_offset``: all half messages before it are dealt with, or cannot be read. ``op_offset``: all op messages
+    before it name only such half messages. ``read_offset`` is where the op messages are to be read on."""
 
     def __init__(self, queue_id: int, half_offset: int, op_offset: int):
         self.queue_id = queue_id
@@ -42,14 +42,17 @@ class HalfQueue:
         if half_offset >= self.half_offset:
             self._ended.add(half_offset)
 
-    def op_read(self, half_offsets: Iterable[int]) -> None:
-        """Takes the op message at ``read_offset``."""
+    def end_all(self, half_offsets: range) -> None:
+        for half_offset in half_offsets:
+            self.end(half_offset)
+
+    def op_read(self, op_offset: int, half_offsets: Iterable[int]) -> None:
+        """Takes the op message there, the next that can be read."""
         highest = -1
         for half_offset in half_offsets:
             self.end(half_offset)
             highest = max(highest, half_offset)
-        self._ops.append((self.read_offset, highest))
-        self.read_offset += 1
+        self._ops.append((op_offset, highest))
 
     def advance(self) -> None:
         """Moves both offsets past what is dealt with."""

@@ -1,5 +1,6 @@
 """Transactions from the half message to their end, with checks between."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -160,6 +161,32 @@ async def test_message_that_cannot_be_given_up_holds_up_no_other(start: Start, m
     monkeypatch.undo()
     assert await bench.check() == []
     assert bench.bodies(TRANSACTION_CHECK_MAX_TIME_TOPIC) == [b"one", b"two"]
+
+
+@pytest.mark.trio
+async def test_what_the_log_has_lost_holds_up_no_check(start: Start) -> None:
+    """Damage of one commit log file, which cost it its rest. The checks used to stay before that for ever, and passed
+    over some messages behind it."""
+    bench = start()
+    for number in range(70):
+        half = bench.send_half(b"%d;" % number + b"x" * 900)
+    bench.end(half)
+    bench.close()
+    shutil.rmtree(bench.directory / "consumequeue" / TRANSACTION_HALF_TOPIC)
+    log = bench.directory / "commitlog" / ("0" * 20)
+    with log.open("r+b") as opened:
+        opened.seek(log.read_bytes().index(b"10;xx"))
+        opened.write(b"?")
+    bench = bench.started_again()
+    first_kept = bench.store.get(TRANSACTION_HALF_TOPIC, 0, 10, 1).next_offset - 1
+    assert first_kept > 10
+    asked = await bench.check()
+    assert [int(each.message.body.partition(b";")[0]) for each in asked] == [*range(10), *range(first_kept, 69)]
+    for each in asked:
+        bench.end(each)
+    assert await bench.check() == []
+    (queue,) = bench.transactions.state.queues()
+    assert queue.half_offset == bench.store.max_offset(TRANSACTION_HALF_TOPIC, 0)
 
 
 @pytest.mark.trio
