@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import UsageError
+from rmqproto.errors import StorageError, UsageError
 from rmqreplay.ledger.ledger import LEDGER_FILE, LedgerState, read_ledger
 from rmqreplay.ledger.letter_source import LetterSource
 from rmqreplay.ledger.letters import BrokerSeen, Letter, LetterBook, Place, Witness
-from rmqreplay.plans.plan import Plan, load_plan
+from rmqreplay.plans.plan import PLAN_FILE, Plan, load_plan
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, parse_queue_text
+from rmqserver.store.disk.disk import storage_error
 
 ROOT_LOCK_FILE = ".lock"
 LEDGERS_KEPT_MAX = 256
@@ -186,6 +187,17 @@ def sent_of_letters(root: str, letters: Mapping[Place, Letter], source: LetterSo
     """Those of the letters that any job has sent. The next redrive leaves them out."""
     jobs = list(_begun(root, source))
     return {place for place, letter in letters.items() if any(job.has(place, letter) for job in jobs)}
+
+
+def check_root(root: str) -> None:
+    """StorageError for a directory that cannot be read, or that holds anything but jobs: it was probably mistyped, and
+    nothing would count as sent."""
+    try:
+        names = os.listdir(root)
+    except OSError as error:
+        raise storage_error(error, "read", root) from None
+    if names and not any(os.path.exists(os.path.join(root, name, PLAN_FILE)) for name in names):
+        raise StorageError(f"{root} has other files and no job of a replay", hint="name the directory of all jobs")
 
 
 def _sent_by(jobs: Iterable[_Job], ranges: Sequence[OffsetRange]) -> SentBefore:

@@ -143,16 +143,19 @@ def commit_batch(manifest: Manifest, batch: ArchivedBatch) -> None:
 
 def remove_leftovers(manifest: Manifest) -> None:
     """Deletes what a run that was killed has written of the batch that comes next."""
+    remove_staging(manifest)
     try:
-        shutil.rmtree(os.path.join(manifest.root, STAGING))
-    except FileNotFoundError:
-        pass
+        for parent, _, names in os.walk(manifest.root):
+            for name in names:
+                if name.startswith(file_stem(manifest.next_number)):
+                    os.unlink(os.path.join(parent, name))
     except OSError as error:
-        raise storage_error(error, "delete", os.path.join(manifest.root, STAGING)) from None
-    for parent, _, names in os.walk(manifest.root):
-        for name in names:
-            if name.startswith(file_stem(manifest.next_number)):
-                os.unlink(os.path.join(parent, name))
+        raise storage_error(error, "delete", manifest.root) from None
+
+
+def remove_staging(manifest: Manifest) -> None:
+    """As far as nobody writes there: the next run deletes the rest."""
+    shutil.rmtree(os.path.join(manifest.root, STAGING), ignore_errors=True)
 
 
 def covering(manifest: Manifest, ranges: list[OffsetRange]) -> list[ArchivedFile]:

@@ -4,7 +4,7 @@ commit. Until the commit nothing of it counts, so that a batch may end anywhere 
 from __future__ import annotations
 
 import os
-import shutil
+import secrets
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from rmqreplay.source.archive_manifest import (
     Manifest,
     commit_batch,
     file_stem,
+    remove_staging,
 )
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqserver.store.disk.disk import OsDisk, storage_error
@@ -42,7 +43,8 @@ def archive_batch(
 ) -> ArchivedBatch:
     """The ranges as the manifest's next batch, committed. Errors leave the archive as it was, and no half-written files
     on a disk that may be full."""
-    staging = os.path.join(manifest.root, STAGING)
+    # Of its own: the Spark of a run that was killed may go on for a while, and end its job.
+    staging = os.path.join(manifest.root, STAGING, secrets.token_hex(8))
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # the default is read by fewer
     writing = _by_topic_and_date(spark, options, ranges).write.mode("overwrite").partitionBy("topic", "date")
     try:
@@ -54,7 +56,7 @@ def archive_batch(
         )  # fmt: skip
         commit_batch(manifest, batch)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_staging(manifest)
     return batch
 
 
@@ -104,7 +106,8 @@ def _moved(manifest: Manifest, staging: str) -> list[ArchivedFile]:
     """The staged files at their places, durably."""
     disk, files = OsDisk(), list[ArchivedFile]()
     try:
-        for parent, _, names in sorted(os.walk(staging)):
+        for parent, directories, names in os.walk(staging):
+            directories[:] = sorted(each for each in directories if each[0] != "_")  # those of tasks that were given up
             directory = os.path.relpath(parent, staging)
             for name in sorted(each for each in names if each.endswith(".parquet") and each[0] not in "._"):
                 path = os.path.join(directory, f"{file_stem(manifest.next_number)}{len(files)}.parquet")

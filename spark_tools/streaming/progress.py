@@ -3,6 +3,8 @@ after a batch is committed, so they are never ahead of it."""
 
 from __future__ import annotations
 
+from time import monotonic
+
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
@@ -10,6 +12,10 @@ from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.pulling import is_passing
 from spark_tools.hints import tell
 from spark_tools.streaming.offsets import Places
+
+AGAIN_EVERY_S = 5.0
+"""Offsets that stay are written as often as consumers write them: a broker may have lost them, or another have become
+master."""
 
 
 class GroupCommits:
@@ -20,9 +26,14 @@ class GroupCommits:
         self._cluster = cluster
         self._group = group
         self._written: dict[MessageQueue, int] = {}
+        self._again_at_s = 0.0
+        self._was_taken = False
         self._has_failed = False
 
     def write(self, places: Places) -> None:
+        if monotonic() >= self._again_at_s:
+            self._written.clear()
+            self._again_at_s = monotonic() + AGAIN_EVERY_S
         for queue, offset in places.items():
             if self._written.get(queue) == offset:
                 continue
@@ -30,11 +41,11 @@ class GroupCommits:
                 address = self._cluster.master(queue.topic, queue.broker_name)
                 self._cluster.admin.update_consumer_offset(address, self._group, queue.topic, queue.queue_id, offset)
             except RocketMQError as error:
-                if isinstance(error, RefusedError) and not self._written and not is_passing(error):
+                if isinstance(error, RefusedError) and not self._was_taken and not is_passing(error):
                     error.hint = f"commitGroup needs the group {self._group} on each broker: rmqadmin updateSubGroup"
                     raise
                 if not self._has_failed:
                     tell(f"the offset of {self._group} in {queue_text(queue)} is not written: {error}")
                 self._has_failed = True
             else:
-                self._written[queue] = offset
+                self._written[queue], self._was_taken = offset, True

@@ -16,7 +16,7 @@ from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.names import DLQ_PREFIX, TRACE_TOPIC
 from rmqreplay.ledger.letter_source import LiveLetters, StoredLetters
 from rmqreplay.ledger.letters import Letter, Place
-from rmqreplay.ledger.sent_before import sent_of_letters
+from rmqreplay.ledger.sent_before import check_root, sent_of_letters
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.pulling import PullRules
 from rmqreplay.source.store_view import StoreView
@@ -180,6 +180,7 @@ class TableReader(DataSourceReader):
     def _sent(self, part: TablePart) -> Callable[[dict[Place, Letter]], set[Place]]:
         """Which letters the ledgers say were redriven."""
         root = os.path.abspath(os.path.expanduser(self._options.ledger or ""))
+        check_root(root)
 
         def sent(letters: dict[Place, Letter]) -> set[Place]:
             if part.path is None:

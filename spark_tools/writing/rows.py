@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -33,7 +34,7 @@ _UTF8_SIZE_MAX = 4
 
 def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
     """The queues that a producer may choose from, in Java's order: by broker, then by number, without brokers that have
-    no master now. NotFoundError if there are none, NotConnectedError if there are no brokers at all."""
+    no master now. NotFoundError if there are none, NotConnectedError if there are no masters or no brokers at all."""
     route = cluster.route(topic)
     if not route:
         if not cluster.admin.cluster_info().broker_addr_table:
@@ -45,6 +46,9 @@ def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
         if queue.perm & PERM_WRITE and broker.master_addr is not None
         for queue_id in range(queue.write_queue_nums)
     ]
+    away = [name for name, (queue, broker) in route.items() if queue.perm & PERM_WRITE and broker.master_addr is None]
+    if not queues and away:
+        raise NotConnectedError(f"{', '.join(sorted(away))}, which has the topic {topic}, has no master now")
     if not queues:
         raise NotFoundError(
             f"the topic {topic} cannot be written: no broker with a master has a queue of it with write permission",
@@ -62,6 +66,12 @@ def awaited_queues(
     return persist(ask, lambda: cluster.forget_route(topic), READ_TIMEOUT_S, passes=passes)
 
 
+def masters(cluster: LiveCluster) -> frozenset[str]:
+    """The brokers that have a master now."""
+    table = cluster.admin.cluster_info().broker_addr_table
+    return frozenset(name for name, broker in table.items() if broker.master_addr is not None)
+
+
 class TaskRows:
     """The rows of one task, as messages. Those that can never be sent go to ``rejects``."""
 
@@ -72,8 +82,10 @@ class TaskRows:
         task: int,
         queues: Sequence[MessageQueue] = (),
         body_max_bytes: int = BODY_SIZE_MAX_BYTES,
+        brokers: frozenset[str] = frozenset(),
     ):
-        """``queues``: those of the option topic, if they are not to be asked for."""
+        """``queues``: those of the option topic, if they are not to be asked for. ``brokers``: those that were there
+        before. While one of them is away, what a row names and nobody knows is waited for."""
         self._options = options
         self._cluster = cluster
         self._task = task
@@ -81,6 +93,10 @@ class TaskRows:
         self._body_max_bytes = body_max_bytes
         self._queues: dict[str, Sequence[MessageQueue]] = {queues[0].topic: queues} if queues else {}
         self._topic_problems: dict[str, str | None] = {}
+        self._queue_problems: dict[MessageQueue, str | None] = {}
+        self._brokers = brokers
+        self._is_any_away = False
+        self._waits_until_s: float | None = None
         self._unique_ids = UniqueIds()
         self.rejects = Rejects()
 
@@ -94,11 +110,32 @@ class TaskRows:
                 number += 1
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """As of ``writable_queues``, asked for once. What is away altogether is waited for; whether a topic that a row
-        names was ever there, nobody knows."""
+        """As of ``writable_queues``, asked for once."""
         if topic not in self._queues:
-            self._queues[topic] = awaited_queues(self._cluster, topic, is_silence)
+            try:
+                self._queues[topic] = awaited_queues(self._cluster, topic, self._may_pass)
+            except NotFoundError as error:
+                self._topic_problems[topic] = str(error)
+                raise
         return self._queues[topic]
+
+    def _may_pass(self, error: RocketMQError) -> bool:
+        """Whether to wait. A name that nobody knows is wrong if no broker is away; if one is, this waits no longer in
+        all than for one topic, since many names may be wrong."""
+        if not isinstance(error, NotFoundError):
+            return is_silence(error)
+        if not self._brokers:
+            return False
+        was_away = self._is_any_away
+        try:
+            self._is_any_away = not self._brokers <= masters(self._cluster)
+        except RocketMQError as other:
+            return is_silence(other)
+        if not self._is_any_away and not was_away:  # one that just came back is asked once more
+            return False
+        if self._waits_until_s is None:
+            self._waits_until_s = time.monotonic() + READ_TIMEOUT_S
+        return time.monotonic() < self._waits_until_s
 
     def reject(self, message: Outgoing, code: int, remark: str) -> None:
         """Notes that a broker has refused a message for ever."""
@@ -196,6 +233,26 @@ class TaskRows:
         if broker_name is None and len(names) > 1:
             raise UsageError(f"it has queueId {queue_id} and no brokerName, and {', '.join(names)} have the topic")
         queue = MessageQueue(topic, broker_name or names[0], queue_id)
-        if queue not in self._queues[topic]:
-            raise NotFoundError(f"there is no queue {queue_id} of {topic} on {queue.broker_name} that can be written")
+        if queue not in self._queue_problems:
+            self._queue_problems[queue] = self._queue_problem(queue)
+        problem = self._queue_problems[queue]
+        if problem is not None:
+            raise NotFoundError(problem)
         return queue
+
+    def _queue_problem(self, queue: MessageQueue) -> str | None:
+        """Why no row can be sent to a queue that one names. A numbered write keeps the queues of its plan."""
+
+        def find() -> None:
+            there = self._queues[queue.topic]
+            if queue not in there and not self._options.is_idempotent:
+                there = writable_queues(self._cluster, queue.topic)
+            if queue not in there:
+                name = f"queue {queue.queue_id} of {queue.topic} on {queue.broker_name}"
+                raise NotFoundError(f"there is no {name} that can be written")
+
+        try:
+            persist(find, lambda: self._cluster.forget_route(queue.topic), READ_TIMEOUT_S, passes=self._may_pass)
+        except NotFoundError as error:
+            return str(error)
+        return None

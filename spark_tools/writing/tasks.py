@@ -49,11 +49,15 @@ class TaskSent:
 
 
 def write_at_least_once(
-    options: WriteOptions, cluster: LiveCluster, task: int, batches: Iterator[pa.RecordBatch]
+    options: WriteOptions,
+    cluster: LiveCluster,
+    task: int,
+    batches: Iterator[pa.RecordBatch],
+    brokers: frozenset[str] = frozenset(),
 ) -> TaskSent:
-    """Returns when every message is acknowledged or rejected. DeliveryError."""
+    """Returns when every message is acknowledged or rejected. ``brokers``: as of ``TaskRows``. DeliveryError."""
     queues = awaited_queues(cluster, options.topic) if options.topic is not None else []
-    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task, queues))
+    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task, queues, brokers=brokers))
     limits = Limits(options.batch_size, options.in_flight_max)
     try:
         delivery = TaskDelivery(target, OwnPermits(options), time.monotonic, time.sleep, limits)

@@ -18,7 +18,7 @@ from spark_tools.spark_worker import spare_modules
 from spark_tools.writing.columns import check_input
 from spark_tools.writing.plan import StreamCheckpoint, WritePlan, is_first_batch, make_plan
 from spark_tools.writing.rejects import check_reject_directory, check_reject_path, settle
-from spark_tools.writing.rows import writable_queues
+from spark_tools.writing.rows import masters, writable_queues
 from spark_tools.writing.stored import check_nothing_else
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 
@@ -47,16 +47,16 @@ class RocketMQWriter(DataSourceArrowWriter):
         check_reject_path(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
-        if options.topic is not None:
-            with _cluster(options) as cluster:
-                if options.is_idempotent:
-                    self._plan = make_plan(cluster, options.topic)
-                else:
-                    writable_queues(cluster, options.topic)
+        with _cluster(options) as cluster:
+            if options.topic is not None and options.is_idempotent:
+                self._plan = make_plan(cluster, options.topic)
+            elif options.topic is not None:
+                writable_queues(cluster, options.topic)
+            self._brokers = masters(cluster)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         """Returns when every message of the task is acknowledged or rejected."""
-        return _write(self._options, self._plan, self._plan.write_id if self._plan else "", iterator)
+        return _write(self._options, self._plan, self._plan.write_id if self._plan else "", iterator, self._brokers)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Writes rejected rows to ``rejectPath``, or raises RejectedError. Every task has sent all its messages."""
@@ -74,15 +74,21 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         check_reject_directory(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
-        if options.topic is None:
-            return
+        self._brokers = frozenset[str]()
         with _cluster(options) as cluster:
-            if options.is_idempotent:
+            if options.topic is not None and options.is_idempotent:
                 if options.checkpoint is None:
                     raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
                 self._plan = StreamCheckpoint(options.checkpoint).plan(cluster, options.topic)
-            elif is_first_batch(options.checkpoint):  # later ones wait for the topic in their tasks
-                writable_queues(cluster, options.topic)
+                return
+            try:
+                self._brokers = masters(cluster)
+                if options.topic is not None:
+                    writable_queues(cluster, options.topic)
+            except RocketMQError:
+                # Tasks wait for what is away, but not for a topic that was never there.
+                if options.topic is not None and is_first_batch(options.checkpoint):
+                    raise
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         context = TaskContext.get()
@@ -90,7 +96,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if self._plan is not None and (query is None or batch != str(self._plan.batch_id)):
             raise RocketMQError(f"this task is of batch {batch}, and batch {self._plan.batch_id} was planned")
-        return _write(self._options, self._plan, (query or "").replace("-", ""), iterator)
+        return _write(self._options, self._plan, (query or "").replace("-", ""), iterator, self._brokers)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """As ``RocketMQWriter.commit``; each batch has a file of its own, which a repeated batch replaces.
@@ -117,7 +123,11 @@ def _cluster(options: WriteOptions) -> LiveCluster:
 
 
 def _write(
-    options: WriteOptions, plan: WritePlan | None, producer: str, batches: Iterator[pa.RecordBatch]
+    options: WriteOptions,
+    plan: WritePlan | None,
+    producer: str,
+    batches: Iterator[pa.RecordBatch],
+    brokers: frozenset[str],
 ) -> WriteReport:
     context = TaskContext.get()
     assert context is not None
@@ -127,7 +137,7 @@ def _write(
             is_again = context.attemptNumber() > 0
             sent = write_once(options, plan, producer, cluster, context.partitionId(), batches, is_again=is_again)
             return WriteReport(sent, plan if plan.is_repeated else None, producer)
-        return WriteReport(write_at_least_once(options, cluster, context.partitionId(), batches))
+        return WriteReport(write_at_least_once(options, cluster, context.partitionId(), batches, brokers))
 
 
 def _commit(messages: list[WriterCommitMessage | None], reject_path: str | None) -> None:

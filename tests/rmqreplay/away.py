@@ -17,11 +17,11 @@ from tests.support.servers import Server, topic_config, until
 
 T = TypeVar("T")
 
-TOPIC = "Written"
+TOPIC, NAME = "Written", "broker-a"
 
 
 class Asking(LiveCluster):
-    """Notes when it has heard that nobody knows the topic."""
+    """Notes when it has heard that nobody knows the topic, or only others do."""
 
     def __init__(self, name_server: str):
         super().__init__(name_server)
@@ -29,7 +29,7 @@ class Asking(LiveCluster):
 
     def route(self, topic: str) -> dict[str, tuple[QueueData, BrokerData]]:
         found = super().route(topic)
-        if not found:
+        if NAME not in found:
             self.is_told.set()
         return found
 
@@ -42,11 +42,14 @@ class AwayBroker:
         self.admin = AdminClient(self.namesrv.namesrv_addr)
         self._directory, self._port = directory, free_ports()[0]
         self._running = self._start()
-        self.admin.create_topic(self._running.broker_addr, topic_config(TOPIC, 2))
+        self.create(TOPIC)
         wait_for_route(self.admin, TOPIC)
 
     def _start(self) -> Server:
-        return servers.broker(self._directory / "b", self.namesrv.namesrv_addr, "broker-a", "--port", str(self._port))
+        return servers.broker(self._directory / "b", self.namesrv.namesrv_addr, NAME, "--port", str(self._port))
+
+    def create(self, topic: str) -> None:
+        self.admin.create_topic(self._running.broker_addr, topic_config(topic, 2))
 
     def away_until_asked(self, act: Callable[[LiveCluster], T]) -> T:
         """What ``act`` returns, which begins while the broker is away."""

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqreplay.source.archive_manifest import STAGING, Manifest
+from rmqreplay.source.archive_manifest import DIRECTORY, STAGING, Manifest
 from spark_tools.archive import batches
 from spark_tools.replay.spark_engine import SparkJobError
 from spark_tools.source_options import ReadOptions
@@ -28,3 +28,26 @@ def test_a_batch_for_which_the_disk_has_no_room_does_not_fill_it(
     with pytest.raises(SparkJobError, match="No space left"):
         batches.archive_batch(MagicMock(), Manifest(str(tmp_path)), ReadOptions(), [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_or_a_whole_spark_that_was_given_up_adds_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may go on: a frozen executor, or the JVM of a driver that was killed."""
+    frame, places = MagicMock(), list[Path]()
+
+    def write(place: str, **_: Any) -> None:
+        places.append(Path(place))
+        for directory in ("topic=T/date=2026-11-30", "_temporary/0/_temporary/attempt_1/topic=T/date=2026-11-30"):
+            (places[-1] / directory).mkdir(parents=True)
+            (places[-1] / directory / "part.parquet").write_bytes(b"PAR1")
+
+    frame.return_value.write.mode.return_value.partitionBy.return_value.parquet = write
+    monkeypatch.setattr(batches, "_by_topic_and_date", frame)
+    monkeypatch.setattr(batches, "_counted", lambda *_: [])
+    manifest = Manifest(str(tmp_path))
+    (tmp_path / DIRECTORY).mkdir()
+    for number in range(2):
+        (file,) = batches.archive_batch(MagicMock(), manifest, ReadOptions(), []).files
+        assert file.path == f"topic=T/date=2026-11-30/000000000{number}-0.parquet"
+    assert places[0] != places[1]

@@ -179,7 +179,9 @@ def spark_report(
     check_installed()
     between = time_range(start, end, call.now_ms(), "--from/--since", "--to-time/--until", tell=call.notice)
     times = {"startingTimestamp": between.begin_ms, "endingTimestamp": between.end_ms}
-    ledger = ledger or str(state_dir() / "replay")
+    own = state_dir() / "replay"  # of this machine, where tasks need not run
+    if ledger is None and own.is_dir() and spark.master.startswith("local"):
+        ledger = str(own)
     stage = StageLines()
     stage("starting Spark, which takes some seconds")
     try:

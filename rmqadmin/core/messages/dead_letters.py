@@ -60,8 +60,12 @@ def redriven_count(
 
 def _with_jobs(ledger: str | None) -> str | None:
     """The directory of the ledgers; None if it has no job, so that nothing else is loaded. StorageError if it cannot be
-    read."""
+    read, or if the given one is none of ledgers."""
     root = os.path.abspath(ledger) if ledger is not None else str(state_dir() / "replay")
+    if ledger is not None:
+        from rmqreplay.ledger.sent_before import check_root
+
+        check_root(root)
     try:
         with os.scandir(root) as entries:
             return root if any(entry.is_dir() for entry in entries) else None

@@ -16,9 +16,12 @@ from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import WriteOptions, parse_write_options
 from spark_tools.writing.plan import StreamCheckpoint, make_plan
 from spark_tools.writing.rejects import RejectedRow
+from spark_tools.writing.rows import masters
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 from spark_tools.writing.writer import RocketMQStreamWriter
-from tests.rmqreplay.away import TOPIC, AwayBroker
+from tests.rmqreplay.away import NAME, TOPIC, AwayBroker
+from tests.support import servers
+from tests.support.servers import topic_config, until
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def test_a_later_batch_of_a_stream_waits_for_the_broker(broker: AwayBroker, tmp_
 
 
 def test_the_first_batch_of_a_stream_waits_for_nobody(broker: AwayBroker, tmp_path: Path) -> None:
-    """The name may be wrong. Of later ones the tasks wait, and the driver does not even ask."""
+    """The name may be wrong. Of later ones the tasks wait."""
     given = options(broker.namesrv.namesrv_addr, checkpointLocation=str(tmp_path / "checkpoint"))
     RocketMQStreamWriter(given, [("body", "string")])
     for delivery in ("at-least-once", "idempotent"):
@@ -81,12 +84,34 @@ def test_the_first_batch_of_a_stream_waits_for_nobody(broker: AwayBroker, tmp_pa
 
 
 def test_a_topic_that_a_row_names_is_rejected_at_once(broker: AwayBroker) -> None:
-    """Nobody knows whether it was ever there."""
-    batch = pa.RecordBatch.from_pydict({"topic": ["Nowhere", TOPIC], "body": [b"1", b"2"]})
+    """No broker is away that could have it."""
+    batch = pa.RecordBatch.from_pydict({"topic": ["Nowhere", TOPIC, "Nowhere"], "body": [b"1", b"2", b"3"]})
     given = parse_write_options({"nameServer": broker.namesrv.namesrv_addr})
     with LiveCluster(given.name_server) as cluster:
-        sent = write_at_least_once(given, cluster, 0, iter([batch]))
-    (row,) = sent.rejects.rows
+        sent = write_at_least_once(given, cluster, 0, iter([batch]), frozenset({"broker-a"}))
+    row, other = sent.rejects.rows
     assert (sent.stored, row) == (
         1, RejectedRow(0, 0, "Nowhere", 0, "no name server knows the topic Nowhere", b"1", row.properties),
     )  # fmt: skip
+    assert other.remark == row.remark
+
+
+def test_what_a_row_names_is_waited_for_while_a_broker_is_away_that_was_there(
+    broker: AwayBroker, tmp_path: Path
+) -> None:
+    """Beside another broker that is there: its topic, and its queue of a topic that both have."""
+    with servers.broker(tmp_path / "z", broker.namesrv.namesrv_addr, "broker-z") as other:
+        broker.admin.create_topic(other.broker_addr, topic_config("Both", 2))
+        broker.create("Both")
+        until(lambda: len(broker.admin.topic_route("Both").queue_datas) == 2)
+        given = parse_write_options({"nameServer": broker.namesrv.namesrv_addr})
+        with LiveCluster(given.name_server) as cluster:
+            there = masters(cluster)
+        for named in ({"topic": TOPIC}, {"topic": "Both", "brokerName": NAME, "queueId": 1}):
+            batch = pa.RecordBatch.from_pylist([{"body": b"1", **named}] * 10)
+
+            def write(cluster: LiveCluster, batch: pa.RecordBatch = batch) -> TaskSent:
+                return write_at_least_once(given, cluster, 0, iter([batch]), there)
+
+            sent = broker.away_until_asked(write)
+            assert (sent.stored, sent.rejects.count) == (10, 0)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotConnectedError, NotFoundError, UsageError
 from rmqproto.message.properties import KEYS, parse
 from rmqreplay.sending.delivery import Outgoing
 from rmqreplay.source.live import LiveCluster
@@ -107,6 +107,14 @@ def test_a_topic_that_cannot_be_written_is_not_called_missing():
         writable_queues(cast(LiveCluster, Cluster("broker-a", perm=4)), "T")
     with pytest.raises(NotFoundError, match="no name server knows the topic T"):
         writable_queues(cast(LiveCluster, Cluster()), "T")
+
+
+def test_a_topic_whose_broker_has_no_master_now_is_not_called_wrong():
+    """A slave is left of it, which may become master."""
+    cluster = Cluster("broker-a")
+    cluster.broker("broker-a").broker_addrs = {1: "127.0.0.1:1"}
+    with pytest.raises(NotConnectedError, match="broker-a, which has the topic T, has no master now"):
+        writable_queues(cast(LiveCluster, cluster), "T")
 
 
 def test_queues_are_those_that_a_java_producer_chooses_from():

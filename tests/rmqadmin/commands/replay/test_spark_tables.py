@@ -19,7 +19,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.names import TRACE_TOPIC, dlq_topic, retry_topic
 from rmqproto.trace import AnyRecord, Consumed, Delivered, Published, encode_trace
 from spark_tools.source import plan_read
@@ -243,6 +243,20 @@ def test_redriven_letters_are_those_of_dlq_show(scene: Scene, run: Rmqadmin, tmp
     rows = scene.rows(LIVE, "deadletters", ledger=str(tmp_path / "state/rmqadmin/replay"))
     assert [row["redriven"] for row in rows] == [item["redriven"] for item in told] == [True, False]
     assert [row["redriven"] for row in scene.rows(LIVE, "deadletters")] == [None, None]
+
+
+@pytest.mark.parametrize("place", ["missing", "other"])
+def test_a_directory_without_ledgers_tells_nothing_of_redrives(
+    scene: Scene, run: Rmqadmin, tmp_path: Path, place: str
+) -> None:
+    """It is probably mistyped: every letter would pass for one that nobody has redriven."""
+    (tmp_path / "other" / "logs").mkdir(parents=True)
+    wrong = str(tmp_path / place)
+    with pytest.raises(StorageError, match=wrong):
+        scene.rows(LIVE, "deadletters", ledger=wrong)
+    for words in (("dlq", "show", GROUP), ("check", "dlq", "-g", GROUP)):
+        asked = run(*words, "-n", scene.server.namesrv_addr, "--ledger", wrong)
+        assert wrong in asked.out + asked.err
 
 
 def test_open_halves_and_timers_of_a_broker(scene: Scene) -> None:

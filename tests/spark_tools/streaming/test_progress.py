@@ -1,0 +1,36 @@
+"""What operators see of a stream that waits for messages."""
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqreplay.source.live import LiveCluster
+from spark_tools.streaming import progress
+from spark_tools.streaming.progress import GroupCommits
+from tests.rmqreplay.replay_lab import wait_for_route
+from tests.support.servers import Fresh, Server, topic_config
+
+
+def test_an_offset_that_its_broker_no_longer_has_is_written_again(
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was killed, a new master, or an operator may have moved it back, and no message has come since."""
+    topic, group = fresh("Topic"), fresh("group")
+    clock_s = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock_s[0])
+    with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr) as cluster:
+        admin.create_topic(server.broker_addr, topic_config(topic, 1))
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        wait_for_route(admin, topic)
+        commits, places = GroupCommits(cluster, group), {MessageQueue(topic, "broker-a", 0): 7}
+
+        def written() -> int | None:
+            commits.write(places)
+            return admin.consumer_offset(server.broker_addr, group, topic, 0)
+
+        assert written() == 7
+        admin.update_consumer_offset(server.broker_addr, group, topic, 0, 3)
+        assert written() == 3, "not at every look"
+        clock_s[0] += progress.AGAIN_EVERY_S
+        assert written() == 7
