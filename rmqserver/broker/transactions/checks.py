@@ -157,9 +157,9 @@ class Checks:
         elif half.store_timestamp_ms >= started_ms or (immune_ms is None and 0 <= age_ms <= timeout_ms):
             return False
         elif immune_ms is not None and age_ms <= immune_ms:
-            self._let_alone(half, properties, queue)
+            self._let_alone(half, properties)
         else:
-            self._check(half, properties, queue)
+            self._check(half, properties)
         return True
 
     def _is_hopeless(self, properties: dict[str, str], age_ms: int) -> bool:
@@ -179,18 +179,18 @@ class Checks:
         self._transaction_metrics.add(topic, -1)
         log.warning("event=transaction-given-up topic=%s key=%s", topic, properties.get(props.UNIQUE_KEY))
 
-    def _let_alone(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
+    def _let_alone(self, half: StoredMessage, properties: dict[str, str]) -> None:
         properties.setdefault(props.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         properties[props.WAIT] = "false"
         self._put.put_through(put_back(half, properties))
-        queue.end(half.queue_offset)
+        self._state.replaced(half, properties)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def _check(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
+    def _check(self, half: StoredMessage, properties: dict[str, str]) -> None:
         properties[props.TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
         appended = self._put.put_through(put_back(half, properties))
-        queue.end(half.queue_offset)
+        self._state.replaced(half, properties)
 
         def ask(outcome: Outcome) -> None:
             if not outcome.is_lost:

@@ -10,7 +10,6 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
@@ -56,13 +55,14 @@ class EndTransactions:
         return self._store.get_record(log_offset) if log_offset >= 0 else None
 
     def is_over(self, header: EndTransactionHeader, record: bytes | None) -> bool:
-        """Whether the transaction has ended before; ending it again would give its message to consumers again. Raises
-        as ``end``."""
+        """Whether the transaction has ended before. If its producer was asked, it may say so in its own time, too: then
+        the transaction is over only for who says otherwise. Raises as ``end``."""
         half, properties, may_have_copies = self._half(header, record)
         if not may_have_copies:
             return self._state.is_dealt_with(half)
-        is_ended = self._state.endings.is_ended(transaction_of(half, properties))
-        return is_ended or self._state.is_committed(half, properties)
+        is_committed = self._state.is_committed(half, properties)
+        is_ended = is_committed or self._state.endings.is_ended(transaction_of(half, properties))
+        return is_ended and is_committed != (header.commit_or_rollback == COMMIT)
 
     def end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
         """Ends the transaction of the half message ``record``. ``on_done`` is called once, when that is as safe as its
@@ -115,12 +115,14 @@ class EndTransactions:
         half, properties, may_have_copies = self._half(header, record)
         self._state.end(half)
         if may_have_copies:
-            self._state.endings.note(transaction_of(half, properties), is_committed=False)
+            transaction = transaction_of(half, properties)
+            if self._state.endings.is_ended(transaction):
+                return
+            self._state.endings.note(transaction, is_committed=False)
         self._metrics.add(properties.get(props.REAL_TOPIC, ""), -1)
 
     def _half(self, header: EndTransactionHeader, record: bytes | None) -> tuple[StoredMessage, dict[str, str], bool]:
-        """The half message that the header names, its properties, and whether it may have copies: it may be one itself,
-        or have been put back to the end of its queue meanwhile."""
+        """The half message that the header names, its properties, and whether it may have copies."""
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
         half = decode_record_untrusted(record)
@@ -137,13 +139,7 @@ class EndTransactions:
             raise Refused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
         if half.queue_offset != header.tran_state_table_offset:
             raise Refused(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
-        may_have_copies = (
-            header.from_transaction_check
-            or immune_ms is not None
-            or check_times(properties) > 0
-            or not 0 <= age_ms <= timeout_ms
-        )
-        return half, properties, may_have_copies
+        return half, properties, self._state.may_have_copies(half, properties)
 
     def _refusal(self, refused: MessageRefused) -> Refused:
         if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
@@ -176,3 +172,4 @@ class EndTransactions:
             self._put.put(message)
         except (ProtocolError, MessageRefused):
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None
+        self._state.replaced(half, half.properties)

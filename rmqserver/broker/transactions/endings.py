@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 REMEMBERED_MAX = 50_000
-"""Ended transactions that may have copies. The oldest is forgotten first; then Apache's rule holds for it."""
+"""Transactions that have copies. The oldest is forgotten first; then only the offsets of its newest copy end it."""
 
 COPIES_MAX = 64
 """Records that are looked at for one transaction: one for each check, and others with the same hash."""
@@ -41,20 +41,32 @@ def transaction_of(half: StoredMessage, properties: dict[str, str]) -> Transacti
 
 
 class Endings:
+    """Of transactions that have copies."""
+
     def __init__(self) -> None:
-        self._is_committed: OrderedDict[Transaction, bool] = OrderedDict()
+        self._is_committed: OrderedDict[Transaction, bool | None] = OrderedDict()
+        """None of one that has not ended."""
+
+    def copied(self, transaction: Transaction) -> None:
+        self._put(transaction, self._is_committed.get(transaction))
 
     def note(self, transaction: Transaction, *, is_committed: bool) -> None:
-        self._is_committed[transaction] = is_committed or self.is_committed(transaction)
+        self._put(transaction, is_committed or self.is_committed(transaction))
+
+    def _put(self, transaction: Transaction, is_committed: bool | None) -> None:
+        self._is_committed[transaction] = is_committed
         self._is_committed.move_to_end(transaction)
         if len(self._is_committed) > REMEMBERED_MAX:
             self._is_committed.popitem(last=False)
 
-    def is_ended(self, transaction: Transaction) -> bool:
+    def has_copies(self, transaction: Transaction) -> bool:
         return transaction in self._is_committed
 
+    def is_ended(self, transaction: Transaction) -> bool:
+        return self._is_committed.get(transaction) is not None
+
     def is_committed(self, transaction: Transaction) -> bool:
-        return self._is_committed.get(transaction, False)
+        return bool(self._is_committed.get(transaction))
 
 
 class History:
@@ -67,9 +79,12 @@ class History:
         self._store = store
         self._opened_at = opened_at
 
+    def is_about(self, log_offset: int) -> bool:
+        return log_offset < self._opened_at
+
     def knows(self, log_offset: int) -> bool:
         """Whether it can tell of the half message at that log offset now: soon after kill -9 the index lacks some."""
-        return log_offset >= self._opened_at or self._store.has_whole_index
+        return not self.is_about(log_offset) or self._store.has_whole_index
 
     def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
         topics = (properties.get(props.REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC)
@@ -84,7 +99,7 @@ class History:
 
     def _kin(self, half: StoredMessage, properties: dict[str, str], topics: tuple[str, ...]) -> list[StoredMessage]:
         """Records of the same transaction in these topics."""
-        if half.log_offset >= self._opened_at:
+        if not self.is_about(half.log_offset):
             return []
         transaction = transaction_of(half, properties)
         if not transaction[0]:

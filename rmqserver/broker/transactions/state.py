@@ -7,6 +7,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from rmqproto.message import properties as props
+from rmqproto.message.half_message import check_times
 from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import Progress
@@ -64,6 +66,20 @@ class TransactionState:
         """Notes that the half message is dealt with; an op message is to say so."""
         self._queue(half.queue_id).end(half.queue_offset)
         self.op_messages.add(half)
+
+    def replaced(self, half: StoredMessage, properties: dict[str, str]) -> None:
+        """Notes that a copy at the end of the queue has taken the half message's place."""
+        self._queue(half.queue_id).end(half.queue_offset)
+        self.endings.copied(transaction_of(half, properties))
+
+    def may_have_copies(self, half: StoredMessage, properties: dict[str, str]) -> bool:
+        """Whether the half message may be a copy, or have one that was put back to the end of its queue."""
+        return (
+            self._history.is_about(half.log_offset)
+            or check_times(properties) > 0
+            or props.TRAN_PREPARED_QUEUE_OFFSET in properties
+            or self.endings.has_copies(transaction_of(half, properties))
+        )
 
     def is_dealt_with(self, half: StoredMessage) -> bool:
         """Whether the half message needs no decision, or has a newer copy that does."""

@@ -110,21 +110,13 @@ class Bench:
 
     def end(self, half: Appended | Asked, decision: int = COMMIT, **fields: Any) -> None:
         """Ends a transaction as a producer does, with the data of its send or of a check. Raises Refused."""
-        asked = half.header if isinstance(half, Asked) else None
-        header = EndTransactionHeader(
-            **{
-                "producer_group": GROUP,
-                "tran_state_table_offset": asked.tran_state_table_offset if asked else half.queue_offset,
-                "commit_log_offset": asked.commit_log_offset if asked else half.log_offset,
-                "commit_or_rollback": decision,
-                "from_transaction_check": asked is not None,
-                "msg_id": "",
-                **fields,
-            }  # type: ignore[union-attr]
-        )
-        ends = self.parts.transaction_ends
+        header, ends = _ending(half, decision, **fields), self.parts.transaction_ends
         (ends.commit if decision == COMMIT else ends.roll_back)(header, ends.record(header.commit_log_offset))
         self.parts.pending.end_round()
+
+    def is_over(self, half: Appended | Asked, decision: int = COMMIT) -> bool:
+        header, ends = _ending(half, decision), self.parts.transaction_ends
+        return ends.is_over(header, ends.record(header.commit_log_offset))
 
     async def check(self, after_ms: int = TIMEOUT_MS + 1) -> list[Asked]:
         """Runs a round of checks some time later; returns the checks that producers got."""
@@ -198,3 +190,18 @@ class Bench:
         self.files.close()
         self.store.close()
         return Bench(copy, self._settings, self._flush_mode, self.clock)
+
+
+def _ending(half: Appended | Asked, decision: int, **fields: Any) -> EndTransactionHeader:
+    asked = half.header if isinstance(half, Asked) else None
+    return EndTransactionHeader(
+        **{
+            "producer_group": GROUP,
+            "tran_state_table_offset": asked.tran_state_table_offset if asked else half.queue_offset,
+            "commit_log_offset": asked.commit_log_offset if asked else half.log_offset,
+            "commit_or_rollback": decision,
+            "from_transaction_check": asked is not None,
+            "msg_id": "",
+            **fields,
+        }  # type: ignore[union-attr]
+    )

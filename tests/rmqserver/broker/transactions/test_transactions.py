@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.transactions import ROLLBACK
+from rmqproto.headers.transactions import COMMIT, ROLLBACK
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT
@@ -303,6 +303,31 @@ async def test_rollback_of_the_first_half_message_ends_the_copies(start: Start) 
     await bench.check()
     bench.end(half, ROLLBACK)
     assert await bench.check() == []
+
+
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+def test_what_has_ended_is_over_however_late_it_is_ended_again(start: Start, decision: int) -> None:
+    bench = start()
+    half = bench.send_half()
+    assert not bench.is_over(half)
+    bench.end(half, decision)
+    bench.clock.now_ms += 10 * TIMEOUT_MS
+    assert (bench.is_over(half), bench.is_over(half, ROLLBACK)) == (True, True)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(("decision", "other"), [(COMMIT, ROLLBACK), (ROLLBACK, COMMIT)])
+async def test_who_answered_a_check_may_say_the_same_by_the_first_half_message(
+    start: Start, decision: int, other: int
+) -> None:
+    bench = start()
+    half = bench.send_half(b"one")
+    (asked,) = await bench.check()
+    assert (bench.is_over(half, decision), bench.is_over(half, other)) == (False, False)
+    bench.end(asked, decision)
+    assert (bench.is_over(half, decision), bench.is_over(half, other)) == (False, True)
+    bench.end(half, decision)
+    assert bench.bodies() == ([b"one"] if decision == COMMIT else [])
 
 
 @pytest.mark.trio
