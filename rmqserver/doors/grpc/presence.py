@@ -90,6 +90,8 @@ class GrpcPeer:
         self.closed = False
         self.settings_bytes = 0
         self.settings: Any = None
+        self.has_told_settings = False
+        """Whether they are the client's own, and not what its calls say."""
         self.groups: set[str] = set()
         """Those that it consumes in, beside the one of its settings."""
         self._clients = clients
@@ -264,12 +266,30 @@ class GrpcPeers:
                 check_topic(topic.name)
         else:
             self._check_consumer(settings)
+        self._introduce(call, settings).has_told_settings = True
+        call.send(_COMMAND(status=OK, settings=self._merged(settings)))
+
+    def consumer(self, call: GrpcCall, kind: str, group: str, topic: str, expression: Any = None) -> GrpcPeer:
+        """A consumer by what it does. Before it sends settings to this broker, its calls say what they would: after a
+        restart Python's client sends them minutes later. Raises TooManyClients."""
+        client = self.find(call)
+        if client is not None and (client.has_told_settings or topic in _topics_of(client.settings)):
+            return client
+        settings = CLASSES["Settings"](client_type=value("ClientType", kind))
+        if client is not None:
+            settings.CopyFrom(client.settings)
+        settings.subscription.group.name = group
+        settings.subscription.subscriptions.add(topic={"name": topic}, expression=expression)
+        return self._introduce(call, settings)
+
+    def _introduce(self, call: GrpcCall, settings: Any) -> GrpcPeer:
+        """Takes the client with these settings part. Raises TooManyClients."""
         client = self._with_room_for(call, settings.ByteSize())
         client.came_by(call)
         before, client.settings = client.settings, settings
         self._register(client)
         self._unregister_dropped(client, before)
-        call.send(_COMMAND(status=OK, settings=self._merged(settings)))
+        return client
 
     def _with_room_for(self, call: GrpcCall, settings_bytes: int) -> GrpcPeer:
         """The client of these settings, an old or a new one. Raises TooManyClients."""
@@ -406,6 +426,10 @@ def _subscriptions(settings: Any) -> list[SubscriptionData]:
     return [
         subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind) for topic, each in wanted
     ]
+
+
+def _topics_of(settings: Any) -> set[str]:
+    return {entry.topic.name for entry in settings.subscription.subscriptions}
 
 
 def _producer_groups(settings: Any) -> set[str]:

@@ -96,6 +96,8 @@ class ReceiveCalls:
             )  # fmt: skip
             self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), call.guarded)
             return
+        if request.auto_renew and known is not None:
+            self._clients.consumer(call, "PUSH_CONSUMER", group, topic, request.filter_expression)
         header = PopHeader(
             consumer_group=group, topic=topic, queue_id=ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
             poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=wanted.kind, exp=wanted.expression,
@@ -110,7 +112,7 @@ class ReceiveCalls:
         bound = self._lite_subscriptions.attribute(group, BIND_TOPIC)
         text = f"lite group {group} is expected to bind topic {bound or 'null'}, but actual is {topic}"
         refuse_if(bound != topic, Code.ILLEGAL_TOPIC, text)
-        client = self._clients.known(call)
+        client = self._clients.consumer(call, "LITE_PUSH_CONSUMER", group, topic)
         action = _ACTIONS[request.action] if 0 <= request.action < len(_ACTIONS) else ""
         change = LiteSubscriptionChange(
             action=action, client_id=client.client_id, group=group, lite_topic_set=list(request.lite_topic_set),

@@ -20,6 +20,7 @@ from tests.rmqserver.doors.grpc.calls import (
     be_producer,
     consumer_settings,
     producer_settings,
+    receive,
     receive_request,
     send,
     tell_settings,
@@ -81,6 +82,28 @@ def test_tools_see_a_client_until_it_leaves(
         with pytest.raises(RefusedError, match="not online"):
             admin.consumer_connection(typed_server.broker_addr, group)
     assert consumer.call("Heartbeat", {"group": {"name": group}}).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+
+
+def test_a_push_consumer_is_known_by_its_receives_before_it_tells_its_settings(
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
+) -> None:
+    """After a restart Python's client tells them minutes later."""
+    (one, group), (two, _) = topic_and_group(), topic_and_group()
+    consumer = connect(fresh("consumer"))
+    for topic in (one, two, one):
+        send(consumer, topic, b"held")
+        assert len(receive(consumer, topic, group, auto_renew=True)) == 1
+    assert consumer.call("Heartbeat", {"group": {"name": group}}).status.code == Code.OK
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        seen = admin.consumer_connection(typed_server.broker_addr, group)
+        assert (len(seen.connection_set), set(seen.subscription_table)) == (1, {one, two})
+        tell_settings(consumer, consumer_settings(group, two))
+        assert receive(consumer, one, group, wait_s=5, auto_renew=True) == []
+        seen = admin.consumer_connection(typed_server.broker_addr, group)
+        assert set(seen.subscription_table) == {two}, "its own settings count"
+    consumer.call("NotifyClientTermination", {"group": {"name": group}})
+    other = connect(fresh("other"))
+    assert [len(receive(other, topic, group)) for topic in (one, two)] == [2, 1], "what it held comes at once"
 
 
 def test_a_consumer_tells_its_stacks_and_consumes_at_once(

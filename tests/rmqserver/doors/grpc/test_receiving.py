@@ -252,6 +252,22 @@ def test_lite_topics_are_received_by_who_subscribes(
     assert consumer.call("AckMessage", acked).status.code == Code.OK
 
 
+def test_who_subscribes_lite_topics_need_not_have_sent_settings(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh
+) -> None:
+    """After a restart Python's client does so minutes later."""
+    topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
+    consumer, names = connect(fresh("consumer")), {"topic": {"name": topic}, "group": {"name": group}}
+    request = {**names, "action": 2, "lite_topic_set": [lite]}
+    assert consumer.call("SyncLiteSubscription", request).status.code == Code.OK
+    send(client, topic, b"one", lite_topic=lite)
+    (got,) = receive(consumer, topic, group, auto_renew=True)
+    assert ack(consumer, topic, group, got).status.code == Code.OK
+    for name in ("Heartbeat", "NotifyClientTermination"):
+        assert consumer.call(name, {"group": {"name": group}}).status.code == Code.OK
+    assert consumer.call("NotifyClientTermination", {}).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+
+
 def test_a_message_of_a_lite_topic_may_be_changed_by_its_handle_alone(
     connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh
 ) -> None:
