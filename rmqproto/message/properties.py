@@ -113,6 +113,14 @@ def parse_untrusted(data: bytes | bytearray | memoryview) -> dict[str, str]:
         raise ProtocolError(f"message properties are not UTF-8: {error}") from None
 
 
+def real_queue_untrusted(properties: Mapping[str, str]) -> tuple[str, int]:
+    """Topic and queue id that a message is for which waits elsewhere: delayed, a timer, or half of a transaction."""
+    try:
+        return properties[REAL_TOPIC], int(properties[REAL_QUEUE_ID])
+    except (KeyError, ValueError) as error:
+        raise ProtocolError(f"a message that waits, without the queue that it is for: {error!r}") from None
+
+
 def render(properties: Mapping[str, str]) -> str:
     """The property string, every entry closed by 0x02 as 5.x writes it.
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
-from rmqproto.errors import StorageError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.core import Appended
 from rmqserver.store.append.appender import Appender
-from rmqserver.store.append.confirmation import Confirmation, OnVisible
+from rmqserver.store.append.confirmation import OFFSET_MAX, Confirmation, OnVisible
 from rmqserver.store.append.log_copy import LogCopy
 from rmqserver.store.disk.cached_reads import may_wait
 from rmqserver.store.disk.checkpoint import Checkpoint
@@ -51,6 +52,9 @@ from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
+MESSAGES_READ_MAX = 32
+"""Messages that ``messages`` reads at a time."""
 
 WAITING_FOR_INDEX_MAX = 1000
 """Requests that wait until the index has caught up after a start."""
@@ -563,6 +567,23 @@ class MessageStore:
         """Finishes a ``cached_only`` result: its status may change from FOUND, and ``next_offset`` may move on. May
         wait for the device. Any thread."""
         return self._reader.load(result)
+
+    def messages(self, topic: str, queue_id: int, start: int, end: int = OFFSET_MAX) -> Iterator[StoredMessage]:
+        """The messages of a queue from ``start`` on, before ``end``. Those that are damaged, or that the log has lost,
+        are left out. May wait for the device."""
+        end = min(end, self.max_offset(topic, queue_id))
+        while start < end:
+            result = self.get(topic, queue_id, start, min(end - start, MESSAGES_READ_MAX))
+            for record in result.records():
+                try:
+                    message = decode_record_untrusted(record)
+                    _ = message.properties  # they may be no text
+                except ProtocolError:
+                    continue
+                yield message
+            if result.next_offset <= start:
+                return
+            start = result.next_offset
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that can be read; 0 for a queue that no message has reached."""

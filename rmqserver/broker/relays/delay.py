@@ -99,10 +99,7 @@ class Delays:
         """Puts the copy that consumers see. It keeps all properties, even the delay level, which delays only messages
         that are sent."""
         properties = message.properties
-        try:
-            topic, queue_id = properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
-        except (KeyError, ValueError) as error:
-            raise ProtocolError(f"a delayed message without the queue that it is for: {error!r}") from None
+        topic, queue_id = props.real_queue_untrusted(properties)
         if topic == TRANSACTION_HALF_TOPIC:
             log.error("event=delayed-half-message key=%s", properties.get(props.UNIQUE_KEY))
             return
@@ -170,8 +167,8 @@ def _is_passed(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> b
         return True
     try:
         message = decode_record_untrusted(record)
-        topic, queue_id = message.properties[props.REAL_TOPIC], int(message.properties[props.REAL_QUEUE_ID])
-    except (ProtocolError, KeyError, ValueError):
+        topic, queue_id = props.real_queue_untrusted(message.properties)
+    except ProtocolError:
         return True
     start_ms = max(due_ms - EARLY_MAX_MS, message.store_timestamp_ms) if due_ms <= newest_ms else 0
     if not start_ms and message.store_timestamp_ms <= newest_ms:  # else the clock has gone back since
@@ -181,26 +178,14 @@ def _is_passed(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> b
 
 def _has_copy(store: MessageStore, message: StoredMessage, topic: str, queue_id: int, start_ms: int) -> bool:
     at = store.offset_for_time(topic, queue_id, start_ms)
-    end = min(store.max_offset(topic, queue_id), at + LOOKED_AT_MAX)
-    while at < end:
-        result = store.get(topic, queue_id, at, 32)
-        if any(_is_copy(record, message) for record in result.records()):
-            return True
-        if result.next_offset <= at:
-            return False
-        at = result.next_offset
-    return False
+    return any(_is_copy(other, message) for other in store.messages(topic, queue_id, at, at + LOOKED_AT_MAX))
 
 
-def _is_copy(record: bytes, message: StoredMessage) -> bool:
-    try:
-        other = decode_record_untrusted(record)
-        return (
-            other.log_offset > message.log_offset
-            and other.born_timestamp_ms == message.born_timestamp_ms
-            and other.reconsume_times == message.reconsume_times
-            and other.body == message.body
-            and other.properties.get(props.UNIQUE_KEY) == message.properties.get(props.UNIQUE_KEY)
-        )
-    except ProtocolError:
-        return False
+def _is_copy(other: StoredMessage, message: StoredMessage) -> bool:
+    return (
+        other.log_offset > message.log_offset
+        and other.born_timestamp_ms == message.born_timestamp_ms
+        and other.reconsume_times == message.reconsume_times
+        and other.body == message.body
+        and other.properties.get(props.UNIQUE_KEY) == message.properties.get(props.UNIQUE_KEY)
+    )

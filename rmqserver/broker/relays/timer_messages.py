@@ -58,15 +58,13 @@ def timer_message(stored: StoredMessage) -> TimerMessage:
     found = _ENDS_AS_USUAL.match(raw, max(raw.rfind(_USUAL_END), 0))
     is_first = not (b"TIMER_DEL_UNIQKEY" in raw or b"TIMER_ENQUEUE_MS" in raw or b"TIMER_DEQUEUE_MS" in raw)
     if found is not None and is_first:
-        out_ms, topic, queue_id = found.groups()
-        return TimerMessage(stored, topic.decode("utf-8", "replace"), int(queue_id), int(out_ms), False, True)
+        out, real_topic, real_id = found.groups()
+        return TimerMessage(stored, real_topic.decode("utf-8", "replace"), int(real_id), int(out), False, True)
     properties = stored.properties
-    missing = {props.REAL_TOPIC, props.REAL_QUEUE_ID, props.TIMER_OUT_MS} - properties.keys()
-    if missing:
-        raise ProtocolError(f"a timer message without {', '.join(sorted(missing))}")
-    queue_id, out_ms = _number(properties[props.REAL_QUEUE_ID]), _number(properties[props.TIMER_OUT_MS])
+    topic, queue_id = props.real_queue_untrusted(properties)
+    out_ms = _number(properties.get(props.TIMER_OUT_MS, ""))
     is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
-    return TimerMessage(stored, properties[props.REAL_TOPIC], queue_id, out_ms, is_recall, False)
+    return TimerMessage(stored, topic, queue_id, out_ms, is_recall, False)
 
 
 def decoded(record: bytes) -> TimerMessage | None:

@@ -90,10 +90,8 @@ class Rewrites:
             own_ip = self._address.ip_in(message.store_host)
             raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending transaction message is forbidden")
         properties[props.TRANSACTION_ID] = properties[props.UNIQUE_KEY]
-        properties[props.REAL_TOPIC] = message.topic
-        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
         message.sys_flag &= ~TRANSACTION_MASK
-        message.topic, message.queue_id = TRANSACTION_HALF_TOPIC, 0
+        _make_wait(message, TRANSACTION_HALF_TOPIC, 0)
 
     # --- for every message -------------------------------------------------------------------------------------------
 
@@ -121,9 +119,7 @@ class Rewrites:
         if out_ms is None:
             return
         properties[props.TIMER_OUT_MS] = str(out_ms)
-        properties[props.REAL_TOPIC] = message.topic
-        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-        message.topic, message.queue_id = TIMER_TOPIC, 0
+        _make_wait(message, TIMER_TOPIC, 0)
 
     def _delay(self, message: NewMessage) -> None:
         """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with
@@ -134,9 +130,14 @@ class Rewrites:
         if level <= 0:
             return
         message.properties[props.DELAY] = str(level)
-        message.properties[props.REAL_TOPIC] = message.topic
-        message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-        message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+        _make_wait(message, SCHEDULE_TOPIC, level - 1)
+
+
+def _make_wait(message: NewMessage, topic: str, queue_id: int) -> None:
+    """Makes the message wait in that queue; its properties tell for which one it is (``real_queue_untrusted``)."""
+    message.properties[props.REAL_TOPIC] = message.topic
+    message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic, message.queue_id = topic, queue_id
 
 
 def _lite_topic(message: NewMessage) -> None:

@@ -28,7 +28,7 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import PORTION_MAX, STOPS
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.half_messages import given_up, immunity_ms, put_back, real_queue
+from rmqserver.broker.transactions.half_messages import given_up, immunity_ms, put_back
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.core import Appended
@@ -206,7 +206,7 @@ class Checks:
             self._unasked[group] += 1
             return
         try:
-            topic, queue_id = real_queue(properties)
+            topic, queue_id = props.real_queue_untrusted(properties)
         except ProtocolError as error:
             log.error("event=half-message-damaged at=%d reason=%r", half.queue_offset, str(error))
             return

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.half_message import OP_SEPARATOR, OP_TAG, number_or
 from rmqproto.message.record import StoredMessage
@@ -25,19 +24,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def real_queue(properties: dict[str, str]) -> tuple[str, int]:
-    """Topic and queue id that a half message with these properties is for. Raises ProtocolError if they do not say
-    so."""
-    try:
-        return properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
-    except (KeyError, ValueError) as error:
-        raise ProtocolError(f"a half message without the queue that it is for: {error!r}") from None
-
-
 def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
     """The message that consumers see. ``properties`` are those of the half message, and are changed. Raises
     ProtocolError if they do not say for which queue it is."""
-    topic, queue_id = real_queue(properties)
+    topic, queue_id = props.real_queue_untrusted(properties)
     del properties[props.REAL_TOPIC], properties[props.REAL_QUEUE_ID]
     message = copy_for(half, topic, queue_id, properties)
     message.sys_flag = half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT

@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import ProtocolError
 from rmqproto.message.half_message import ended_in
-from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.transactions.endings import transaction_of
-from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
+    from rmqproto.message.record import StoredMessage
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -104,11 +102,11 @@ def _is_dealt_with(store: MessageStore, queue_id: int, half_offset: int) -> bool
     """Whether the log says so of the half message there: an op message names it, or there is a newer copy."""
     if half_offset < store.min_offset(TRANSACTION_HALF_TOPIC, queue_id):
         return True
-    half = next(_messages(store, TRANSACTION_HALF_TOPIC, queue_id, half_offset), None)
+    half = next(store.messages(TRANSACTION_HALF_TOPIC, queue_id, half_offset), None)
     if half is None or half.queue_offset != half_offset:
         return True  # nobody can be asked about it
     op_start = store.offset_for_time(TRANSACTION_OP_TOPIC, queue_id, half.store_timestamp_ms)
-    if any(half_offset in ended_in(op) for op in _messages(store, TRANSACTION_OP_TOPIC, queue_id, op_start)):
+    if any(half_offset in ended_in(op) for op in _some(store, TRANSACTION_OP_TOPIC, queue_id, op_start)):
         return True
     given_up_start = store.offset_for_time(TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.store_timestamp_ms)
     copies = (
@@ -116,21 +114,8 @@ def _is_dealt_with(store: MessageStore, queue_id: int, half_offset: int) -> bool
         (TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, given_up_start),
     )
     transaction = transaction_of(half, half.properties)
-    return any(transaction_of(each, each.properties) == transaction for at in copies for each in _messages(store, *at))
+    return any(transaction_of(each, each.properties) == transaction for at in copies for each in _some(store, *at))
 
 
-def _messages(store: MessageStore, topic: str, queue_id: int, start: int) -> Iterator[StoredMessage]:
-    """Messages of a queue from ``start`` on, without damaged ones."""
-    end = min(store.max_offset(topic, queue_id), start + LOOKED_AT_MAX)
-    while start < end:
-        result = store.get(topic, queue_id, start, 32)
-        for record in result.records() if result.status is GetStatus.FOUND else []:
-            try:
-                message = decode_record_untrusted(record)
-                _ = message.properties
-            except ProtocolError:
-                continue
-            yield message
-        if result.next_offset <= start:
-            return
-        start = result.next_offset
+def _some(store: MessageStore, topic: str, queue_id: int, start: int) -> Iterator[StoredMessage]:
+    return store.messages(topic, queue_id, start, start + LOOKED_AT_MAX)

@@ -9,7 +9,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message import properties as props
 from rmqproto.message.half_message import offsets_of
 from rmqproto.message.recall_handle import is_recalled
-from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import (
     REVIVE_GROUP,
     SCHEDULE_TOPIC,
@@ -26,8 +26,6 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.timers.checked_checkpoint import log_state
 from rmqserver.store.timers.timer_store import TimerStore
-
-_PULL_COUNT = 32
 
 
 def delayed_count(store: MessageStore, tables: FoundTables) -> int:
@@ -64,14 +62,9 @@ def _op_bodies(store: MessageStore, committed: dict[str, dict[int, int]], queue_
     ops = store.queues.find(TRANSACTION_OP_TOPIC, queue_id)
     if ops is None:
         return
-    offset = _committed(committed, TRANSACTION_OP_TOPIC, TRANSACTION_GROUP, ops)
-    while offset < ops.max_offset:
-        result = store.get(TRANSACTION_OP_TOPIC, queue_id, offset, _PULL_COUNT)
-        for record in result.records():
-            yield decode_record_untrusted(record).body
-        if result.next_offset <= offset:
-            break
-        offset = result.next_offset
+    start = _committed(committed, TRANSACTION_OP_TOPIC, TRANSACTION_GROUP, ops)
+    for op in store.messages(TRANSACTION_OP_TOPIC, queue_id, start):
+        yield op.body
 
 
 def pop_entry_count(store: MessageStore, tables: FoundTables) -> int:

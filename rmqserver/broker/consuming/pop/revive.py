@@ -134,7 +134,7 @@ class Reviver:
         records, next_offset = await self._get(self._log.topic, queue_id, start, PORTION_MAX)
         for record in records:
             try:
-                queue.take(*entry_untrusted(record))
+                queue.take(*entry_untrusted(decode_record_untrusted(record)))
             except ProtocolError as error:
                 log.error("event=revive-entry-damaged queue=%d reason=%r", queue_id, str(error))
         queue.next_offset = max(queue.next_offset, next_offset)
@@ -170,19 +170,14 @@ class Reviver:
         is over. Check points say how far their group had come; older ones may precede an operator's reset, so they are
         skipped."""
         for queue_id in range(self._log.queue_nums):
-            at = self._store.offset_for_time(self._log.topic, queue_id, since_ms)
-            while self._store.max_offset(self._log.topic, queue_id) > at:
-                result = self._store.get(self._log.topic, queue_id, at, PORTION_MAX)
-                if result.next_offset <= at:
-                    break
-                at = result.next_offset
-                for record in result.records():
-                    self._move_behind(record, since_ms)
+            start = self._store.offset_for_time(self._log.topic, queue_id, since_ms)
+            for message in self._store.messages(self._log.topic, queue_id, start):
+                self._move_behind(message, since_ms)
 
-    def _move_behind(self, record: bytes, since_ms: int) -> None:
+    def _move_behind(self, message: StoredMessage, since_ms: int) -> None:
         """Moves the group's offset behind the messages of a check point."""
         try:
-            entry = entry_untrusted(record)
+            entry = entry_untrusted(message)
         except ProtocolError:  # the reader of the log will report it
             return
         check_point = entry.body

@@ -19,7 +19,7 @@ from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import saturated
 from rmqproto.message import properties as props
-from rmqproto.message.record import decode_record_untrusted
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import revive_topic
 from rmqproto.wire import fastjson
 
@@ -45,9 +45,8 @@ class ReviveEntry(NamedTuple):
     store_host: bytes
 
 
-def entry_untrusted(record: bytes) -> ReviveEntry:
-    """The entry in a record. Raises ProtocolError if there is none."""
-    message = decode_record_untrusted(record)
+def entry_untrusted(message: StoredMessage) -> ReviveEntry:
+    """The entry in a message of the log. Raises ProtocolError if there is none."""
     tag = message.properties.get(props.TAGS)
     if tag not in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG):
         raise ProtocolError(f"tag {tag!r} is none of a check point or an acknowledgement")

@@ -10,7 +10,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import CheckPoint
 from rmqproto.filters.message_filter import MessageFilter
-from rmqproto.message.record import StoredMessage
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.pop import popping
@@ -91,7 +91,7 @@ def test_the_reviver_is_told_what_the_log_says(bench: Bench) -> None:
     for queue_id, told in bench.pop.reviver._queues.items():
         read = ReviveQueue(0)
         for record in store.get(log.topic, queue_id, 0, 32).records():
-            read.take(*entry_untrusted(record))
+            read.take(*entry_untrusted(decode_record_untrusted(record)))
         assert vars(told) == vars(read)
         told_count += told.next_offset
     assert told_count == 5
