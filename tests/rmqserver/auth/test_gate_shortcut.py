@@ -22,21 +22,11 @@ from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
 from rmqserver.request_rules import SERVED
+from tests.support.stub_connection import StubConnection
 
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
 SEND, PULL = 310, 11
 BOTH_ON = AuthSettings(is_authenticating=True, is_authorizing=True)
-
-
-class Peer:
-    """A connection that keeps its answers."""
-
-    def __init__(self, address: str = "127.0.0.1:1"):
-        self.address = self.real_address = address
-        self.answers: list[bytes] = []
-
-    def send(self, frame: bytes) -> None:
-        self.answers.append(frame)
 
 
 class Guarded(Service):
@@ -71,7 +61,7 @@ class Guarded(Service):
         self.served += 1
         return success(request)
 
-    def ask(self, peer: Peer, frame: bytes) -> tuple[bool, bool]:
+    def ask(self, peer: StubConnection, frame: bytes) -> tuple[bool, bool]:
         """Returns whether the request was served, and whether it took the full check."""
         full, served = self.full, self.served
         FrameCutter(self.handle_untrusted, peer).feed_untrusted(frame)
@@ -107,15 +97,15 @@ SERVED_AT_SIGHT, SERVED_IN_FULL, REFUSED_IN_FULL = (True, False), (True, True), 
     ids=["both", "authentication", "free codes"],
 )  # fmt: skip
 def test_the_second_request_of_a_kind_takes_the_short_way(code: int, settings: AuthSettings) -> None:
-    service, peer = Guarded(settings), Peer()
+    service, peer = Guarded(settings), StubConnection()
     assert service.ask(peer, signed(code)) == SERVED_IN_FULL
     assert service.ask(peer, signed(code)) == SERVED_AT_SIGHT
     assert service.ask(peer, signed(code, body=b"another")) == SERVED_AT_SIGHT
-    assert service.ask(Peer(), signed(code)) == SERVED_IN_FULL, "each connection by itself"
+    assert service.ask(StubConnection(), signed(code)) == SERVED_IN_FULL, "each connection by itself"
 
 
 def test_a_wrong_signature_is_refused_there_too() -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     service.ask(peer, signed())
     ext = ext_of(SEND)
     sign(ext, b"body", ALICE)
@@ -142,7 +132,7 @@ def sign_as(ext: dict[str, str], body: bytes, user: Credentials) -> str:
 
 
 def test_what_was_not_judged_takes_the_full_way() -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     service.ask(peer, signed())
     assert service.ask(peer, signed(topic="other")) == REFUSED_IN_FULL
     assert service.ask(peer, signed(topic="mine2")) == SERVED_IN_FULL
@@ -169,7 +159,7 @@ def changes() -> dict[str, Callable[[Guarded], None]]:
 
 @pytest.mark.parametrize("change", changes().values(), ids=changes().keys())
 def test_a_change_counts_from_the_next_request_on(change: Callable[[Guarded], None]) -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     service.ask(peer, signed())
     assert service.ask(peer, signed()) == SERVED_AT_SIGHT
     change(service)
@@ -177,7 +167,7 @@ def test_a_change_counts_from_the_next_request_on(change: Callable[[Guarded], No
 
 
 def test_a_super_user_who_is_none_any_more_is_judged() -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     service.table.update_user(UserAccount(username="alice", user_type="Super"))
     service.ask(peer, signed(topic="other"))
     assert service.ask(peer, signed(topic="any")) == SERVED_AT_SIGHT
@@ -186,7 +176,7 @@ def test_a_super_user_who_is_none_any_more_is_judged() -> None:
 
 
 def test_what_does_not_come_as_json_or_is_not_hot_takes_the_full_way() -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     for _ in range(3):
         assert service.ask(peer, signed(codec=HeaderCodec.ROCKETMQ)) == SERVED_IN_FULL
         assert service.ask(peer, signed(30, BOB)) == SERVED_IN_FULL
@@ -201,7 +191,7 @@ def test_with_a_gate_behind_it_all_take_the_full_way() -> None:
         def admit(self, request: Request[Any], ext: Any, connection: Any) -> None:
             self.seen += 1
 
-    service, peer, door = Guarded(), Peer(), Door()
+    service, peer, door = Guarded(), StubConnection(), Door()
     service.ask(peer, signed())
     service.use_gate(GatePlace.FAULTS, door)
     assert service.ask(peer, signed()) == SERVED_IN_FULL
@@ -212,12 +202,12 @@ def test_with_a_gate_behind_it_all_take_the_full_way() -> None:
 
 def test_the_stateful_strategy_does_not_take_it() -> None:
     settings = AuthSettings(is_authenticating=True, is_authorizing=True, cached_connections_max=10)
-    service, peer = Guarded(settings), Peer()
+    service, peer = Guarded(settings), StubConnection()
     assert [service.ask(peer, signed()) for _ in range(2)] == [SERVED_IN_FULL] * 2
 
 
 def test_a_client_whose_requests_are_not_alike_takes_the_full_way_in_the_end() -> None:
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     for _ in range(60):
         assert service.ask(peer, signed()) == SERVED_IN_FULL
         assert service.ask(peer, signed(l="1")) == SERVED_IN_FULL
@@ -229,7 +219,7 @@ def test_a_client_whose_requests_are_not_alike_takes_the_full_way_in_the_end() -
 def test_what_is_kept_is_bounded_and_goes_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqserver.auth.gate_shortcut._SHAPES_MAX", 3)
     monkeypatch.setattr("rmqserver.auth.authorization._DECISIONS_MAX", 5)
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     for number in range(20):
         service.ask(peer, signed(**{f"more{number}": "x"}))
         service.ask(peer, signed(topic=f"mine{number}"))
@@ -257,7 +247,7 @@ def test_without_c_the_short_way_is_the_same(monkeypatch: pytest.MonkeyPatch) ->
     ids=["not ASCII", "escapes", "large", "a judged name that is not ASCII"],
 )
 def test_unusual_text_takes_the_short_way_as_well(fields: dict[str, str]) -> None:
-    service, peer, body = Guarded(), Peer(), fields.pop("body", "body").encode()
+    service, peer, body = Guarded(), StubConnection(), fields.pop("body", "body").encode()
     assert service.ask(peer, signed(body=body, **fields)) == SERVED_IN_FULL
     assert service.ask(peer, signed(body=body, **fields)) == SERVED_AT_SIGHT
     assert service.ask(peer, signed(body=body, topic="other", **fields)) == REFUSED_IN_FULL
@@ -267,7 +257,7 @@ def test_unusual_text_takes_the_short_way_as_well(fields: dict[str, str]) -> Non
 
 def test_empty_names_are_judged_each_time() -> None:
     """Some decoders take an empty field for an absent one."""
-    service, peer = Guarded(), Peer()
+    service, peer = Guarded(), StubConnection()
     for _ in range(2):
         assert service.ask(peer, signed(user=BOB, a="")) == SERVED_IN_FULL
 
@@ -294,10 +284,10 @@ def all_ways_say_the_same(code: int, frame: bytes) -> None:
     for service, cut in ((SHARED, cut_signed), (WITHOUT_C, simple.cut_signed)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(signed_fields, "cut_signed", cut)
-            peer = Peer()
+            peer = StubConnection()
             for known in (SEND, PULL):
                 service.ask(peer, signed(known))
-            served |= {service.ask(peer, frame)[0], service.ask(Peer(), frame)[0]}
+            served |= {service.ask(peer, frame)[0], service.ask(StubConnection(), frame)[0]}
             assert service.ask(peer, signed(code))[0]
     assert len(served) == 1
 

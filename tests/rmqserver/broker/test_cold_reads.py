@@ -36,7 +36,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
-from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
 from rmqserver.core import simple
@@ -61,6 +61,7 @@ from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues import reader
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import HOST, put
+from tests.support.stub_connection import StubConnection
 
 GROUP, QUEUE_COUNT = "G", 4
 OPTIONS = StoreOptions(commit_log_file_size_bytes=1 << 20, consume_queue_file_size_bytes=100 * 20, index_slot_count=64,
@@ -112,18 +113,6 @@ class ReadsByHand(Reads):
             on_loaded(failed)
             count += 1
         return count
-
-
-class Peer:
-    """Stands for a connection."""
-
-    local_addr, address, closed, local_host = "127.0.0.1:10911", "127.0.0.1:1", False, HOST
-
-    def __init__(self) -> None:
-        self.sent = b""
-
-    def send(self, data: bytes) -> None:
-        self.sent += data
 
 
 class Answering:
@@ -181,13 +170,13 @@ class Bench:
         parts.transactions.load()
         ColdFile.loop_runs = True
 
-    def ask(self, code: int, header: Any) -> Peer:
-        peer: Any = Peer()
+    def ask(self, code: int, header: Any) -> StubConnection:
+        peer: Any = StubConnection()
         frame = self.handlers[code](Request(code=code, opaque=1, header=header), peer)
         if frame is not None:
             peer.send(frame)
         self.parts.pending.end_round()
-        asked: Peer = peer
+        asked: StubConnection = peer
         return asked
 
     def pop_header(self, queue_id: int = -1) -> PopHeader:
@@ -211,8 +200,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.store.close()
 
 
-def answered(peer: Peer) -> Command:
-    return decode_frame_untrusted(peer.sent)
+def answered(peer: StubConnection) -> Command:
+    (answer,) = peer.answers
+    return answer
 
 
 QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
@@ -268,7 +258,7 @@ QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
 def test_what_is_not_in_memory_is_loaded_by_a_thread(bench: Bench, question: str) -> None:
     code, header_of = QUESTIONS[question]
     peer = bench.ask(code, header_of(bench))
-    assert peer.sent == b""
+    assert not peer.frames
     assert bench.reads.finish()
     assert answered(peer).code == ResponseCode.SUCCESS, answered(peer).remark
 
@@ -298,7 +288,7 @@ def test_many_queues_are_read_in_portions(bench: Bench, monkeypatch: pytest.Monk
     monkeypatch.setattr(cached_reads, "ITEMS_AT_A_TIME", 2)
     ColdFile.warm = ("",)
     peer = bench.ask(R.GET_TOPIC_STATS_INFO, TopicHeader(topic="T"))
-    assert peer.sent == b""
+    assert not peer.frames
     opened = list(bench.store.queues.topics["T"].queues)
     assert (opened, bench.reads.finish()) == ([3, 0, 1], 1), "the start opened one of them"
     assert len(loads_untrusted(answered(peer).body, TopicStats).offset_table) == QUEUE_COUNT

@@ -11,7 +11,6 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
-from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.answer import Request
@@ -24,18 +23,7 @@ from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.queues.test_second_stage import SlowDisk
 from tests.support.servers import topic_config
-
-
-class Peer:
-    """Stands for a connection."""
-
-    local_addr, address, closed = "127.0.0.1:10911", "127.0.0.1:1", False
-
-    def __init__(self) -> None:
-        self.sent = b""
-
-    def send(self, data: bytes) -> None:
-        self.sent += data
+from tests.support.stub_connection import StubConnection
 
 
 class ReadsByHand(Reads):
@@ -85,11 +73,11 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",
     )  # fmt: skip
-    peer: Any = Peer()
+    peer: Any = StubConnection()
     pull(Request(code=R.PULL_MESSAGE, opaque=1, header=header), peer)
-    assert (peer.sent, parts.offsets.pull_offset("G", "T", 0)) == (b"", 0)
+    assert (peer.frames, parts.offsets.pull_offset("G", "T", 0)) == ([], 0)
     reads.finish()
-    assert decode_frame_untrusted(peer.sent).code == code
+    assert [answer.code for answer in peer.answers] == [code]
     assert parts.offsets.pull_offset("G", "T", 0) == 2
     files.close()
 

@@ -21,6 +21,7 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.round import Arrival
 from tests.rmqserver.broker.parts import parts_on
 from tests.support.servers import topic_config
+from tests.support.stub_connection import StubConnection
 
 HOST = host_bytes("127.0.0.1", 1)
 
@@ -325,10 +326,9 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
             consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, subscription=expression,
             sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, suspend_timeout_millis=1000,
         )  # fmt: skip
-        peer: Any = SimpleNamespace(local_addr="127.0.0.1:10911", address="127.0.0.1:1", closed=False, sent=[])
-        peer.send = peer.sent.append
+        peer: Any = StubConnection()
         pull(Request(code=R.PULL_MESSAGE, opaque=1, header=header), peer)
-        return len(peer.sent)
+        return len(peer.frames)
 
     assert answers("x" * 3 * holds.EXPRESSION_SHARE_CHARS) == 1, "there is no room for it"
     assert answers("x" * holds.EXPRESSION_SHARE_CHARS) == 0

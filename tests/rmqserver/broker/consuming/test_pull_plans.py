@@ -46,6 +46,7 @@ from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import cleaned, put
 from tests.support.clock import Clock
 from tests.support.servers import topic_config
+from tests.support.stub_connection import StubConnection
 
 pytestmark = pytest.mark.skipif(not IS_NATIVE, reason="the native core was not built")
 
@@ -56,17 +57,12 @@ SMALL = StoreOptions(
 TAGS = ("A", "B", "C", "")
 
 
-class Peer:
-    """Stands for a connection."""
-
-    local_addr, address, closed = "127.0.0.1:10911", "127.0.0.1:1", False
+class Passing(StubConnection):
+    """Keeps also what no plan took."""
 
     def __init__(self) -> None:
-        self.sent: list[bytes] = []
+        super().__init__()
         self.left: list[object] = []
-
-    def send(self, data: bytes) -> None:
-        self.sent.append(data)
 
     def pass_on(self, *found: object) -> None:
         self.left.append(found)
@@ -104,17 +100,17 @@ class Bench:
 
     def by_python(self, header: bytes) -> bytes:
         """The answer of the general way; empty if the pull is held."""
-        peer: Any = Peer()
+        peer: Any = StubConnection()
         self.service.handle_untrusted(peer, 0, int.from_bytes(header[8:12], "big"), header, b"")
-        return b"".join(peer.sent)
+        return b"".join(peer.frames)
 
     def by_core(self, header: bytes) -> bytes | None:
         """The answer of the core; None if it leaves the pull to Python."""
-        peer = Peer()
+        peer = Passing()
         cutter: Any = FrameCutter(peer.pass_on, peer, [self.parts.pull_plans.plain])
         cutter.feed_untrusted(frame(header))
-        assert len(peer.sent) + len(peer.left) == 1
-        return None if peer.left else peer.sent[0]
+        assert len(peer.frames) + len(peer.left) == 1
+        return None if peer.left else peer.frames[0]
 
     def offsets(self, queue_id: int = 0) -> tuple[int | None, int | None]:
         offsets = self.parts.offsets
@@ -127,7 +123,7 @@ class Bench:
         return stats.get_found, stats.get_count, flow.message_count, flow.request_count, flow.size_bytes
 
 
-PEER: Any = Peer()
+PEER: Any = StubConnection()
 
 
 def header_of(queue_offset: int = 0, opaque: int = 7, **fields: Any) -> bytes:
@@ -339,7 +335,7 @@ def test_a_signed_pull_is_answered_by_the_core_if_its_signature_is_right(bench: 
     service.use_gate(GatePlace.USERS, gate, gate.admits_at_sight, gate.admits_undecoded)
     service.offer_frames_to(plans.plain, plans.ask)
     plans.takers = service.takers
-    peer, passed = Peer(), list[bytes]()
+    peer, passed = StubConnection(), list[bytes]()
 
     def on_frame(peer: Any, codec: int, peeked: int, header: bytes, body: bytes) -> None:
         passed.append(header)
@@ -352,9 +348,9 @@ def test_a_signed_pull_is_answered_by_the_core_if_its_signature_is_right(bench: 
         ext = json.loads(header_of(queue_offset, max_msg_nums=1))["extFields"]
         sign(ext, b"", user)
         passed.clear()
-        peer.sent.clear()
+        peer.frames.clear()
         cutter.feed_untrusted(encode_frame(Command(code=R.PULL_MESSAGE, opaque=7, ext=ext | changed)))
-        (answer,) = FrameReader().feed(b"".join(peer.sent))
+        (answer,) = FrameReader().feed(b"".join(peer.frames))
         return answer.code, not passed
 
     refused = ResponseCode.NO_PERMISSION, False

@@ -12,7 +12,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.sending import SendAnswer
 from rmqproto.message.properties import parse
-from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
+from rmqproto.wire.command import HeaderCodec, decode_frame_untrusted
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
@@ -31,23 +31,10 @@ from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.test_message_store import FailingDisk
 from tests.support import servers
 from tests.support.quick import in_one_test
+from tests.support.stub_connection import StubConnection
 from tests.support.wire import Wire
 
 TIMEOUT_S = 5.0
-
-
-class Peer:
-    """Stands for a connection, and keeps the frames that it is sent."""
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-
-    def send(self, frame: bytes) -> None:
-        self.frames.append(frame)
-
-    @property
-    def answers(self) -> list[Command]:
-        return [decode_frame_untrusted(frame) for frame in self.frames]
 
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -65,16 +52,16 @@ class Waiting:
         self.answers = SentAnswers("R", "true")
         self.appended = Appended(16, 100, 5)
 
-    def plain(self, opaque: int, *, until_safe: bool = False) -> Peer:
+    def plain(self, opaque: int, *, until_safe: bool = False) -> StubConnection:
         """Puts a message as the hot path does."""
-        peer = Peer()
+        peer = StubConnection()
         waiting = self.puts.when_safe if until_safe else self.puts.when_written
         waiting.append((self.answers.put, peer, opaque, 0, SendOutcome(self.appended, 0, HOST, "AB")))
         return peer
 
-    def other(self, opaque: int, codec: HeaderCodec, *, until_safe: bool = False) -> Peer:
+    def other(self, opaque: int, codec: HeaderCodec, *, until_safe: bool = False) -> StubConnection:
         """Puts a message as all other paths do."""
-        peer: Any = Peer()
+        peer: Any = StubConnection()
         request: Request[Any] = Request(code=310, opaque=opaque, header=NoFields(), codec=int(codec))
         on_done = self.answers.when_done(request, peer, SendOutcome(self.appended, 0, HOST, "AB"))
         self.puts.wait(on_done, until_safe=until_safe)
@@ -98,7 +85,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, disk: FailingDisk) -> 
 
 
 def test_batch_answer_from_a_template_is_the_ordinary_one(store: MessageStore) -> None:
-    peer: Any = Peer()
+    peer: Any = StubConnection()
     request: Request[Any] = Request(code=320, opaque=7, header=NoFields())
     answers = SentAnswers('R"%d', "true")
     answers.when_done(request, peer, SendOutcome(Appended(16, 100, 5), 3, HOST, None, batch=[16, 116]))(STORED)

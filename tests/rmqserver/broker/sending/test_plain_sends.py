@@ -17,9 +17,9 @@ import pytest
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import SEND_CODES, ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.message.record import BatchItem, encode_batch, host_bytes
+from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.wire import header_binary
-from rmqproto.wire.command import Command, FrameReader
+from rmqproto.wire.command import Command
 from rmqproto.wire.frames import frame
 from rmqserver import core
 from rmqserver.broker.assembly import BrokerAssembly
@@ -38,6 +38,7 @@ from tests.rmqserver.store.test_message_store import FailingDisk
 from tests.support.clock import Clock
 from tests.support.golden import FILE
 from tests.support.quick import first_is_quick
+from tests.support.stub_connection import StubConnection
 
 pytestmark = pytest.mark.skipif(not core.IS_NATIVE, reason="the native core is not built")
 
@@ -53,25 +54,6 @@ def topic_config(name: str, filter_type: str = "SINGLE_TAG") -> TopicConfig:
     return TopicConfig(
         topic_name=name, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT, topic_filter_type=filter_type
     )
-
-
-class Peer:
-    """Stands for a connection, and keeps what it is sent."""
-
-    local_host, local_addr = host_bytes("127.0.0.1", 2), "127.0.0.1:2"
-    address = real_address = "127.0.0.1:1"
-
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        self.born_host = host_bytes(host, 1)
-        self._reader = FrameReader()
-        self.answers: list[Command] = []
-
-    def send(self, data: bytes) -> None:
-        self.answers += self._reader.feed(data)
-
-    put_out = send
-
-    def answered(self, command: Command) -> None: ...
 
 
 class Sending(Service):
@@ -121,9 +103,9 @@ class Broker:
                 self.play(frame(header_of(b=topic, e=queue_id), b"first"))
         self.passed.clear()
 
-    def play(self, *streams: bytes, peer: Peer | None = None) -> list[Command]:
+    def play(self, *streams: bytes, peer: StubConnection | None = None) -> list[Command]:
         """The answers to what comes in one round, by opaque."""
-        peer = peer or Peer()
+        peer = peer or StubConnection()
         self.play_count += 1
 
         def on_frame(peer: Any, codec: int, peeked: int, header: bytes, body: bytes) -> None:
@@ -134,7 +116,8 @@ class Broker:
         for data in streams:
             cutter.feed_untrusted(data)
         self.parts.pending.end_round()
-        answers, peer.answers = peer.answers, []
+        answers = peer.answers
+        peer.frames.clear()
         for answer in answers:
             answer.remark = (answer.remark or "").replace(str(self.directory), "")
         return sorted(answers, key=lambda answer: answer.opaque)
@@ -286,7 +269,7 @@ def assert_equal(
     native, general = make(takes=True, **options), make(takes=False, **options)
     opaques = count(1)
     sent = 0
-    peers = {(broker, host): Peer(host) for broker in (native, general) for host in ("127.0.0.1", "::1")}
+    peers = {(broker, host): StubConnection(host) for broker in (native, general) for host in ("127.0.0.1", "::1")}
     for _ in range(rounds):
         host = chance.choice(("127.0.0.1", "::1"))
         frames = [make_frame(chance, headers, next(opaques)) for _ in range(chance.choice((1, 3, 9)))]
@@ -351,7 +334,7 @@ BINARY = frame(in_binary(json.loads(header_of(opaque=5))), b"body", 1)
 def test_however_a_round_ends_the_answers_are_those_of_the_service(make: Make, flush_mode: FlushMode, end: str) -> None:
     seen = []
     for takes in (True, False):
-        broker, peer = make(takes, flush_mode=flush_mode), Peer()
+        broker, peer = make(takes, flush_mode=flush_mode), StubConnection()
         pending = broker.parts.pending
         if end == "write":
             broker.disk.fail.add("pwrite")
@@ -416,11 +399,11 @@ class Admits:
 
 
 def test_an_answer_that_cannot_be_given_keeps_no_other_from_its_own(make: Make) -> None:
-    class Broken(Peer):
+    class Broken(StubConnection):
         def put_out(self, data: bytes) -> None:
             raise ValueError
 
-    broker, peer = make(), Peer()
+    broker, peer = make(), StubConnection()
     for each, opaque in ((Broken(), 1), (peer, 2)):
         core.FrameCutter(fail, each, broker.service.takers).feed_untrusted(pipelined(opaque))
     broker.parts.pending.end_round()
@@ -432,7 +415,7 @@ def fail(*args: object) -> None:
 
 
 def test_answers_of_a_connection_leave_together(make: Make) -> None:
-    class Counting(Peer):
+    class Counting(StubConnection):
         sends = 0
 
         def put_out(self, data: bytes) -> None:

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message import properties as props
-from rmqproto.message.record import host_bytes
-from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.sending.send import Sends
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.operation import Refused
@@ -29,21 +27,9 @@ from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
 from tests.rmqserver.broker.parts import parts_on
 from tests.support.clock import Clock
+from tests.support.stub_connection import StubConnection
 
 TOPICS = {"Plain": "SINGLE_TAG", "Tagged": "MULTI_TAG"}
-
-
-class Peer:
-    """Stands for a connection, and keeps the frames that it is sent."""
-
-    born_host, local_host = host_bytes("127.0.0.1", 1), host_bytes("127.0.0.1", 2)
-    local_addr, address = "127.0.0.1:2", "127.0.0.1:1"
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-
-    def send(self, frame: bytes) -> None:
-        self.frames.append(frame)
 
 
 class FullWay(SendHandlers):
@@ -94,7 +80,7 @@ class Bench:
     def record(self, sends: SendHandlers | PlainWay, header: SendHeader, body: bytes) -> bytes | None:
         """The stored record without the fields that depend on its place; None if the message is refused."""
         start = self.store.written_offset
-        peer: Any = Peer()
+        peer: Any = StubConnection()
         try:
             sends.send(Request(code=10, opaque=1, header=header, body=body, flag=2), peer)
         except (Refused, MessageRefused):
@@ -106,14 +92,13 @@ class Bench:
 
     def answer(self, sends: SendHandlers, header: SendHeader, *, is_lost: bool = False) -> dict[str, Any]:
         """The producer's answer without the fields that depend on the place."""
-        peer: Any = Peer()
+        peer: Any = StubConnection()
         sends.send(Request(code=10, opaque=1, header=header, body=b"x"), peer)
         if is_lost:
             self.parts.pending._lose(self.parts.pending.when_written, "lost")
             self.parts.pending.when_written.clear()
         self.parts.pending.end_round()
-        (frame,) = peer.frames
-        answer = decode_frame_untrusted(frame)
+        (answer,) = peer.answers
         for name in ("msgId", "queueOffset"):
             answer.ext.pop(name, None)
         return {"code": answer.code, "remark": answer.remark, **answer.ext}
