@@ -111,7 +111,7 @@ class TopicConfigs(Body, kw_only=True):
     mapping_data_version: DataVersion | None = None
     topic_config_table: dict[str, TopicConfig] = {}
     topic_queue_mapping_detail_map: dict[str, Any] | None = None
-    topic_queue_mapping_info_map: dict[str, Any] | None = None
+    topic_queue_mapping_info_map: dict[str, dict[str, Any]] | None = None
 
 
 class RegisterBrokerBody(Body, kw_only=True):

@@ -224,7 +224,7 @@ class Nameserver(Service):
 
     def unregister_broker(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
         header = request.header
-        self.routes.unregister(_broker_key(header), header.broker_name, header.broker_id)
+        self.routes.unregister(_broker_key(header), header.broker_id)
         return success(request)
 
     def query_data_version(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
@@ -329,7 +329,7 @@ class Nameserver(Service):
 
 
 def _broker_key(header: BrokerIdentityHeader | BrokerHeartbeatHeader) -> BrokerKey:
-    return BrokerKey(header.cluster_name, header.broker_addr)
+    return BrokerKey(header.cluster_name, header.broker_name, header.broker_addr)
 
 
 def _topic_list(request: Request[Any], topics: list[str], broker_addr: str | None = None) -> bytes:

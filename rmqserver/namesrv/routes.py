@@ -29,14 +29,18 @@ LIVE_DEFAULT_S = 120.0
 """How long a broker counts as alive if it does not say how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
 
 BROKERS_MAX = 10_000
-"""Limit of broker names. Apache has neither this limit nor the next; we do because anyone may register."""
+"""Limit of living brokers, and of their clusters. Apache has neither this limit nor the next; we do because anyone may
+register."""
 
 ROUTES_MAX = 1_000_000
 """Limit of topics of all brokers. A topic counts once for each broker that has it."""
 
 
 class BrokerKey(NamedTuple):
+    """A broker that took over another's address has a key of its own, and the other expires by itself."""
+
     cluster: str
+    name: str
     addr: str
 
 
@@ -55,7 +59,6 @@ class Live:
     data_version: DataVersion
     peer: Registrant | None
     ha_addr: str
-    name: str
     broker_id: int
 
 
@@ -76,7 +79,7 @@ class RegisteredBroker:
 
     @property
     def key(self) -> BrokerKey:
-        return BrokerKey(self.cluster, self.addr)
+        return BrokerKey(self.cluster, self.name, self.addr)
 
 
 class Master(NamedTuple):
@@ -132,7 +135,7 @@ class RouteTable:
             return None
         known = self._brokers[new.name].broker_addrs if new.name in self._brokers else {}
         if self._is_outdated(new, known.get(new.broker_id)):
-            self._live.pop(new.key, None)
+            self.unregister(new.key)
             return Master()
         moved_ids = [id for id, addr in known.items() if addr == new.addr and id != new.broker_id]
         if new.broker_id not in known and len(new.topics.topic_config_table) == 1:
@@ -160,7 +163,7 @@ class RouteTable:
         self._take_topics(new, broker, is_first)
         timeout_s = LIVE_DEFAULT_S if new.timeout_ms is None else new.timeout_ms / 1000
         version = new.topics.data_version
-        self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.name, new.broker_id)
+        self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.broker_id)
         if new.filter_servers:
             self._filter_servers[new.key] = new.filter_servers
         else:
@@ -173,8 +176,9 @@ class RouteTable:
         """Whether there is no room for what this registration adds."""
         topics, mappings = new.topics.topic_config_table, new.topics.topic_queue_mapping_info_map or {}
         added_count = sum(new.name not in self._topics.get(topic, ()) for topic in topics) + len(mappings)
-        is_new = new.name not in self._brokers
-        return (is_new and len(self._brokers) >= BROKERS_MAX) or not self._has_room(added_count)
+        is_new = new.key not in self._live and len(self._live) >= BROKERS_MAX
+        is_elsewhere = new.cluster not in self._clusters and len(self._clusters) >= BROKERS_MAX
+        return is_new or is_elsewhere or not self._has_room(added_count)
 
     def _has_room(self, added_count: int) -> bool:
         return not added_count or self._route_count + added_count <= ROUTES_MAX
@@ -188,13 +192,13 @@ class RouteTable:
         """Whether another address holds this broker id with a newer state: a master that was replaced comes back."""
         if held_by is None or held_by == new.addr:
             return False
-        held = self._live.get(BrokerKey(new.cluster, held_by))
+        held = self._live.get(BrokerKey(new.cluster, new.name, held_by))
         return held is not None and held.data_version.state_version > new.topics.data_version.state_version
 
     def _warn_of_displaced(self, new: RegisteredBroker, held_by: str | None) -> None:
         """Warns if two brokers with the same name and id replace each other with each registration. A newer state
         version means that this broker is a master elected in the other's place."""
-        held = None if held_by in (None, new.addr) else self._live.get(BrokerKey(new.cluster, held_by or ""))
+        held = None if held_by in (None, new.addr) else self._live.get(BrokerKey(new.cluster, new.name, held_by or ""))
         if held is not None and held.data_version.state_version == new.topics.data_version.state_version:
             log.warning(
                 "event=broker-displaced name=%s id=%d addr=%s former=%s "
@@ -221,7 +225,9 @@ class RouteTable:
             if has_changed or new.name not in self._topics.get(topic, ()):
                 self._put_queues(topic, _queue_data(new.name, config, keeps_write))
         for topic, mapping in mappings.items():
-            mapped, name = self._mappings.setdefault(topic, {}), mapping.get("bname") or new.name
+            if topic not in self._topics:
+                continue
+            mapped, name = self._mappings.setdefault(topic, {}), str(mapping.get("bname") or new.name)
             if has_changed or name not in mapped:
                 self._route_count += name not in mapped
                 mapped[name] = mapping
@@ -230,14 +236,14 @@ class RouteTable:
         master_addr = addrs.get(MASTER_ID)
         if new.broker_id == MASTER_ID or master_addr is None:
             return Master()
-        live = self._live.get(BrokerKey(new.cluster, master_addr))
+        live = self._live.get(BrokerKey(new.cluster, new.name, master_addr))
         return Master(live.ha_addr, master_addr) if live else Master()
 
-    def unregister(self, key: BrokerKey, name: str, broker_id: int | None = None) -> None:
+    def unregister(self, key: BrokerKey, broker_id: int | None = None) -> None:
         """Forgets a broker, and everything that only it had. Does nothing if the broker is not known, or if another
         broker id has registered at its address since: a slave's late word must not take the master away."""
-        live = self._live.get(key)
-        if live is not None and broker_id is not None and (live.name, live.broker_id) != (name, broker_id):
+        live, name = self._live.get(key), key.name
+        if live is not None and broker_id is not None and live.broker_id != broker_id:
             log.warning("event=unregister-ignored name=%s id=%d addr=%s reason=late", name, broker_id, key.addr)
             return
         self._live.pop(key, None)
@@ -259,12 +265,12 @@ class RouteTable:
             self.on_min_id_changed(MinIdChange(name, dict(broker.broker_addrs), gone_addr=key.addr))
 
     def _forget_name(self, name: str) -> None:
-        cluster = self._brokers.pop(name).cluster or ""
-        names = self._clusters.get(cluster, [])
-        if name in names:
-            names.remove(name)
-        if not names:
-            self._clusters.pop(cluster, None)
+        del self._brokers[name]
+        for cluster, names in list(self._clusters.items()):
+            if name in names:
+                names.remove(name)
+            if not names:
+                del self._clusters[cluster]
         for topic in list(self._topics):
             self._remove_queues(topic, {name})
 
@@ -284,15 +290,15 @@ class RouteTable:
         """Forgets the brokers whose last registration came by this connection."""
         for key, live in list(self._live.items()):
             if live.peer is peer:
-                self.unregister(key, live.name)
+                self.unregister(key)
 
     def expire(self) -> None:
         """Forgets the brokers whose time is up, and closes their connections."""
         now_s = self._clock_s()
         for key, live in list(self._live.items()):
             if now_s > live.last_update_s + live.timeout_s:
-                log.warning("event=broker-expired name=%s addr=%s after_s=%g", live.name, key.addr, live.timeout_s)
-                self.unregister(key, live.name)
+                log.warning("event=broker-expired name=%s addr=%s after_s=%g", key.name, key.addr, live.timeout_s)
+                self.unregister(key)
                 if live.peer is not None:
                     live.peer.close("the broker's registration expired")
 
@@ -369,7 +375,7 @@ class RouteTable:
             addr: self._filter_servers[key]
             for broker in brokers
             for addr in broker.broker_addrs.values()
-            if (key := BrokerKey(broker.cluster or "", addr)) in self._filter_servers
+            if (key := BrokerKey(broker.cluster or "", broker.broker_name, addr)) in self._filter_servers
         }
         acts = self._config.support_acting_master and not topic.startswith(MEMBER_GROUP_PREFIX)
         return TopicRoute(
@@ -390,9 +396,9 @@ class RouteTable:
     def displaced(self) -> list[BrokerData]:
         """Living brokers whose name and id belong to another broker that registered later."""
         return [
-            BrokerData(broker_addrs={live.broker_id: key.addr}, broker_name=live.name, cluster=key.cluster)
+            BrokerData(broker_addrs={live.broker_id: key.addr}, broker_name=key.name, cluster=key.cluster)
             for key, live in self._live.items()
-            if live.name in self._brokers and key.addr not in self._brokers[live.name].broker_addrs.values()
+            if key.name in self._brokers and key.addr not in self._brokers[key.name].broker_addrs.values()
         ]
 
     def member_addrs(self, cluster: str, name: str) -> dict[int, str]:

@@ -3,6 +3,7 @@ and keeps the old ones; when an entry goes there is room again."""
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,18 @@ def test_brokers_and_routes_of_a_nameserver_are_bounded(monkeypatch: pytest.Monk
     assert table.register(registration("x", "T1"), None) is None
     table.add_topic("T9", [QueueData(broker_name="a", perm=6, read_queue_nums=1, write_queue_nums=1)])
     assert "T9" not in table.topics()
-    table.unregister(BrokerKey("c", "b:1"), "b")
+    table.unregister(BrokerKey("c", "b", "b:1"))
     assert table.register(registration("x", "T1", "T2"), None) is not None
+
+
+def test_living_brokers_and_clusters_of_a_nameserver_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "BROKERS_MAX", 2)
+    table, one = RouteTable(NamesrvConfig()), registration("a", "T1", "T2")
+    for taken, changed in ((True, {}), (True, {"addr": "b:1"}), (False, {"addr": "c:1"}), (True, {})):
+        assert (table.register(replace(one, **changed), None) is not None) == taken, changed
+    table.unregister(BrokerKey("c", "a", "b:1"))
+    for cluster, taken in (("d", True), ("e", False)):
+        assert (table.register(replace(one, cluster=cluster), None) is not None) == taken, cluster
 
 
 def test_the_key_value_table_of_a_nameserver_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

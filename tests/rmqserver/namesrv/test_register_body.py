@@ -90,6 +90,13 @@ def test_damage_is_a_protocol_error(body: bytes) -> None:
         decode_untrusted(body, True, 513)
 
 
+@pytest.mark.parametrize("mapping", [b"[]", b"null", b'"bname"'])
+def test_a_static_topic_that_is_no_object_is_a_protocol_error(mapping: bytes) -> None:
+    body = b'{"topicConfigSerializeWrapper":{"topicQueueMappingInfoMap":{"T":%b}}}' % mapping
+    with pytest.raises(ProtocolError):
+        decode_untrusted(body, False, 513)
+
+
 def test_a_small_body_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register_body, "INFLATED_SIZE_MAX_BYTES", 1000)
     with pytest.raises(ProtocolError, match="longer than 1000"):

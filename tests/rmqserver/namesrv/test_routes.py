@@ -73,7 +73,7 @@ def test_several_brokers_share_a_topic() -> None:
     assert perms(table, "T") == {"a": 6, "b": 4}
     assert perms(table, "V") == {"b": 6}
     assert table.cluster_info().cluster_addr_table == {"c": ["a", "b"]}
-    table.unregister(BrokerKey("c", "a-0:1"), "a")
+    table.unregister(BrokerKey("c", "a", "a-0:1"))
     assert perms(table, "T") == {"b": 4}
     assert table.route("U") is None
     assert table.topics() == ["T", "V"]
@@ -123,9 +123,9 @@ def test_a_late_unregister_of_a_slave_leaves_the_master_that_has_its_address_now
     table = Table()
     table.register(broker(id=1, addr="x:1"), None)
     table.register(broker(id=0, addr="x:1"), None)
-    table.unregister(BrokerKey("c", "x:1"), "a", 1)
+    table.unregister(BrokerKey("c", "a", "x:1"), 1)
     assert addrs(table) == {"a": {0: "x:1"}}
-    table.unregister(BrokerKey("c", "x:1"), "a", 0)
+    table.unregister(BrokerKey("c", "a", "x:1"), 0)
     assert addrs(table) == {}
 
 
@@ -142,7 +142,7 @@ def test_a_replaced_master_that_comes_back_is_passed_over() -> None:
     table.register(broker(addr="new:1", state_version=2), None)
     assert table.register(broker(addr="old:1", state_version=1, counter=9), None) == Master()
     assert addrs(table) == {"a": {0: "new:1"}}
-    assert table.data_version(BrokerKey("c", "old:1")) is None
+    assert table.data_version(BrokerKey("c", "a", "old:1")) is None
     table.register(broker(addr="newer:1", state_version=2), None)
     assert addrs(table) == {"a": {0: "newer:1"}}
 
@@ -151,7 +151,7 @@ def test_a_replaced_master_that_comes_back_is_passed_over() -> None:
 def test_a_broker_that_is_not_heard_of_goes(timeout_ms: int | None, lives_s: float) -> None:
     table, peer = Table(), Peer()
     table.register(broker(timeout_ms=timeout_ms), peer)
-    key = BrokerKey("c", "a-0:1")
+    key = BrokerKey("c", "a", "a-0:1")
     table.now_s += lives_s
     table.expire()
     table.touch(key)
@@ -179,6 +179,19 @@ def test_a_closed_connection_takes_its_brokers_with_it() -> None:
     assert table.cluster_info().cluster_addr_table == {}
 
 
+def test_every_broker_that_registered_at_one_address_goes_when_its_time_is_up() -> None:
+    """All but the last stayed until the nameserver ended, though nobody was there: anyone could fill the table so."""
+    table, peer = Table(), Peer()
+    for name, cluster in (("a", "c"), ("b", "c"), ("a", "other"), ("a", "third")):
+        table.register(broker(name, addr="x:1", cluster=cluster), peer)
+    table.unregister(BrokerKey("c", "b", "x:1"), 0)
+    assert list(addrs(table)) == ["a"]
+    table.connection_closed(peer)
+    assert table.topics() == []
+    info = table.cluster_info()
+    assert (info.broker_addr_table, info.cluster_addr_table) == ({}, {})
+
+
 def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
     """As observed with Apache's: the two take each other's place every thirty seconds. When the displaced one ends, the
     other loses nothing."""
@@ -191,7 +204,7 @@ def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
     table.register(broker(addr="x:1"), first)
     assert addrs(table) == {"a": {0: "x:1"}}
     table.register(broker(addr="y:1"), second)
-    table.unregister(BrokerKey("c", "x:1"), "a")
+    table.unregister(BrokerKey("c", "a", "x:1"))
     assert addrs(table) == {"a": {0: "y:1"}}
     table.register(broker(addr="x:1"), first)
     table.register(broker(addr="y:1"), second)
@@ -261,6 +274,18 @@ def test_static_topics_and_filter_servers_are_in_the_route() -> None:
     assert (route.filter_server_table, route.topic_queue_mapping_by_broker) == ({}, None)
 
 
+@pytest.mark.parametrize("name", [None, [], ["x"], 7, "another"])
+def test_a_broker_with_an_odd_static_topic_expires_as_any_other(name: Any) -> None:
+    """It was registered by half, stayed in every route until the nameserver ended, and its static topics with it."""
+    table = Table()
+    mappings = {"topic_queue_mapping_info_map": {"T": {"bname": name}, "no topic of its own": {"bname": name}}}
+    table.register(broker(mappings=mappings), None)
+    assert addrs(table) == {"a": {0: "a-0:1"}}
+    table.now_s += 1000
+    table.expire()
+    assert (addrs(table), table.topics(), table._mappings, table._route_count) == ({}, [], {}, 0)
+
+
 def test_a_static_topic_deleted_here_comes_back_with_its_mapping() -> None:
     """The topic returned with the broker's next registration, and without the mapping, so clients took its queues for
     plain ones: that registration has the version of the last one."""
@@ -278,7 +303,7 @@ def test_the_smallest_slave_acts_as_master_where_both_sides_want_it() -> None:
     table = Table(supportActingMaster="true")
     for id in (0, 2, 3):
         table.register(broker(id=id, enable_acting_master=True), None)
-    table.unregister(BrokerKey("c", "a-0:1"), "a")
+    table.unregister(BrokerKey("c", "a", "a-0:1"))
     assert addrs(table) == {"a": {0: "a-2:1", 3: "a-3:1"}}
     assert perms(table, "T") == {"a": 4}
     # Its own registrations count now, but give no permission to write.
@@ -293,7 +318,7 @@ def test_nobody_acts_as_master_unless_the_nameserver_supports_it() -> None:
     table = Table()
     for id in (0, 2):
         table.register(broker(id=id, enable_acting_master=True), None)
-    table.unregister(BrokerKey("c", "a-0:1"), "a")
+    table.unregister(BrokerKey("c", "a", "a-0:1"))
     assert addrs(table) == {"a": {2: "a-2:1"}}
 
 
