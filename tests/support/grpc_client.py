@@ -37,6 +37,7 @@ class GrpcClient:
         """``before`` is said first, before TLS."""
         host, _, port = address.rpartition(":")
         raw = socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a call waits for the peer's delayed ACK
         raw.sendall(before)
         self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=host)
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))

@@ -56,7 +56,7 @@ class Target:
             if self.config.write_queue_nums <= 0:  # no consumer would read a queue that the topic does not have
                 text = f"the topic[{self.config.topic_name}] has no queue to write to"
                 raise Refused(ResponseCode.SYSTEM_ERROR, text)
-            return random.randrange(self.config.write_queue_nums)
+            return int(random.random() * self.config.write_queue_nums)  # randrange takes twice as long
         text = f"request queueId[{queue_id}] is illegal, {config_text(self.config)} Producer: {producer}"
         raise Refused(ResponseCode.INVALID_PARAMETER, text)
 

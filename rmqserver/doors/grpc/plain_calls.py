@@ -141,8 +141,10 @@ def sent_answer(message_id: bytes, queue_offset: int) -> bytes:
     """The bytes of a SendMessageResponse for one stored message."""
     size = len(message_id)
     offset = b"\x20" + _varint(queue_offset) if queue_offset else b""
-    entry = b"%b\x12%c%b\x1a%c%b%b" % (_STATUS_OK, size, message_id, size, message_id, offset)
-    return b"%b\x12%c%b" % (_STATUS_OK, len(entry), entry)
+    entry_size = len(_STATUS_OK) + 4 + 2 * size + len(offset)
+    return b"%b\x12%c%b\x12%c%b\x1a%c%b%b" % (
+        _STATUS_OK, entry_size, _STATUS_OK, size, message_id, size, message_id, offset,
+    )  # fmt: skip
 
 
 def acked_answer(message_id: bytes, receipt: bytes) -> bytes:
