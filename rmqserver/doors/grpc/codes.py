@@ -64,7 +64,6 @@ class GrpcStatus(IntEnum):
     """``grpc-status``, where the call itself fails."""
 
     INVALID_ARGUMENT = 3
-    RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14

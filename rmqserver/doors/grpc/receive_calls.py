@@ -58,7 +58,6 @@ REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
 _ACTIONS = ZERO_BASED_ENUMS["LiteSubscriptionAction"].split()
-_OFFSET_TYPES = {"policy": "POLICY", "offset": "OFFSET", "tail_n": "TAIL_N", "timestamp": "TIMESTAMP"}
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
 
 Found = list[tuple[StoredMessage, Receipt]]
@@ -280,4 +279,4 @@ def _lite_receipts(header: PopLiteHeader, popped: LitePopped, broker_name: str) 
 
 def _option_of(option: Any) -> OffsetOption | None:
     which = option.WhichOneof("offset_type")
-    return None if which is None else OffsetOption(type=_OFFSET_TYPES[which], value=getattr(option, which))
+    return None if which is None else OffsetOption(type=which.upper(), value=getattr(option, which))
