@@ -55,6 +55,7 @@ _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, b
 # An item of a batch send:
 # size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body | properties length u16 | properties
 BATCH_ITEM = struct.Struct(">iiIii")
+_BATCH_FLAG_AND_SIZE = struct.Struct(">12xii")
 _BATCH_BODY_AT = BATCH_ITEM.size
 _BATCH_ITEM_SIZE_MIN = _BATCH_BODY_AT + 2
 
@@ -260,12 +261,12 @@ def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
     """The items of a batch send. ProtocolError at the first item that does not fit. As in Apache's
     ``MessageExtEncoder`` only the lengths of body and properties count: size, magic and checksum are not read."""
     at, end = 0, len(data)
-    unpack = BATCH_ITEM.unpack_from
+    unpack = _BATCH_FLAG_AND_SIZE.unpack_from
     parts = []
     while at < end:
         if end - at < _BATCH_ITEM_SIZE_MIN:
             raise ProtocolError(f"batch item at byte {at}: {end - at} bytes are too few")
-        _size, _magic, _crc, flag, body_size = unpack(data, at)
+        flag, body_size = unpack(data, at)
         body_end = at + _BATCH_BODY_AT + body_size
         if body_size < 0 or body_end + 2 > end:
             raise ProtocolError(f"batch item at byte {at}: body length {body_size} does not fit")

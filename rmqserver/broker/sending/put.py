@@ -26,13 +26,13 @@ _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()
 
 
 class SendOutcome(msgspec.Struct, frozen=True, gc=False):
-    """A message that was put, as its producer is told of it; ``batch`` has the log offsets of a whole batch, of which
-    it is the first."""
+    """A message that was put, as its producer is told of it. ``unique_key`` is empty if it has none; ``batch`` has the
+    log offsets of a whole batch, of which it is the first."""
 
     appended: Appended
     queue_id: int
     store_host: bytes
-    unique_key: str | None
+    unique_key: bytes
     recall_handle: str | None = None
     batch: list[int] | None = None
     is_repeat: bool = False

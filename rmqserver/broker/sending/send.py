@@ -86,7 +86,7 @@ class Sends:
             )
             first = self._repeats.first(message, header.queue_id)
             if first is not None:
-                unique_key = message.properties.get(props.UNIQUE_KEY)
+                unique_key = message.properties.get(props.UNIQUE_KEY, "").encode()
                 sent = SendOutcome(first.appended, first.queue_id, first.store_host, unique_key, is_repeat=True)
                 self._tell_again(sent, first.appended.log_offset, message.properties, on_sent)
                 return
@@ -95,9 +95,8 @@ class Sends:
             self._repeats.stored(message, header.topic, appended)
             if on_sent is not None:
                 handle = recall_handle_of(message, self._config.broker_name)
-                on_done = on_sent(
-                    SendOutcome(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
-                )
+                unique_key = message.properties[props.UNIQUE_KEY].encode()
+                on_done = on_sent(SendOutcome(appended, queue_id, message.store_host, unique_key, handle))
                 self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
         except Exception as error:
             raise self.refused(error) from None
@@ -127,7 +126,7 @@ class Sends:
             target.flow.add(1, appended.size_bytes)
         except Exception as error:
             raise self.refused(error) from None
-        return SendOutcome(appended, queue_id, store_host, unique_key.decode())
+        return SendOutcome(appended, queue_id, store_host, unique_key)
 
     def append_plain(
         self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,
@@ -148,10 +147,10 @@ class Sends:
         try:
             target, queue_id = self._place(header, peer)
             properties, store_host = self._batch_properties(header), self._address.record_host(peer)
+            unique_key = properties.get(props.UNIQUE_KEY, "").encode()
             numbered = self._repeats.batch(header.topic, queue_id, header.queue_id, body)
             if numbered is not None and numbered.places:
                 first, log_offsets = numbered.stored
-                unique_key = properties.get(props.UNIQUE_KEY)
                 sent = SendOutcome(first, queue_id, store_host, unique_key, batch=log_offsets, is_repeat=True)
                 self._tell_again(sent, log_offsets[-1], properties, on_sent)
                 return
@@ -165,8 +164,7 @@ class Sends:
             self._repeats.batch_stored(numbered, first, log_offsets)
         target.flow.add(len(log_offsets), len(body))
         if on_sent is not None:
-            sent = SendOutcome(first, queue_id, store_host, properties.get(props.UNIQUE_KEY), batch=log_offsets)
-            on_done = on_sent(sent)
+            on_done = on_sent(SendOutcome(first, queue_id, store_host, unique_key, batch=log_offsets))
             self._put.when_stored(properties, on_done if target.is_told else self._told_too(on_done))
 
     def _batch_properties(self, header: SendHeader) -> dict[str, str]:

@@ -90,10 +90,10 @@ class WaitingPut:
         self._stats.puts[topic].add(1, appended.size_bytes)
         if out_ms is None:
             self._metrics.add(header.topic, 1)
-            return SendOutcome(appended, queue_id, store_host, unique_key.decode())
+            return SendOutcome(appended, queue_id, store_host, unique_key)
         self._slots.announce(appended.log_offset, header.topic, out_ms)
         handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
-        return SendOutcome(appended, queue_id, store_host, unique_key.decode(), handle)
+        return SendOutcome(appended, queue_id, store_host, unique_key, handle)
 
     def _half(self, unique_key: bytes) -> Place | None:
         if self._config.reject_transaction_message:

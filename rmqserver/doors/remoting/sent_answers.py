@@ -56,7 +56,7 @@ class SentAnswers:
         """The answers to plain sends that the native core took, if they are not simply stored."""
         for connection, opaque, queue_id, store_host, log_offset, queue_offset, unique_key, batch, codec in puts.all():
             appended = Appended(log_offset, 0, queue_offset)
-            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode() or None, batch=batch)
+            sent = SendOutcome(appended, queue_id, store_host, unique_key, batch=batch)
             yield connection, self._frame(outcome, opaque, codec, sent)
 
     def when_done(self, request: Request[Any], connection: Connection, sent: SendOutcome) -> OnDone:
@@ -65,11 +65,10 @@ class SentAnswers:
         return lambda outcome: connection.send(self._frame(outcome, opaque, codec, sent))
 
     def _frame(self, outcome: Outcome, opaque: int, codec: int, sent: SendOutcome) -> bytes:
-        key, appended = (sent.unique_key or "").encode(), sent.appended
-        is_plain = outcome is STORED and not codec and not sent.is_repeat
-        if is_plain and (not key or key.isalnum()):
-            template = self._templates.get(sent.store_host) or self._add_template(sent.store_host)
-            more_ids = b"" if sent.batch is None else _offset_ids(sent)[2 * len(sent.store_host) + 16 :].encode()
+        key, host, appended = sent.unique_key, sent.store_host, sent.appended
+        if outcome is STORED and not codec and not sent.is_repeat and (not key or key.isalnum()):
+            template = self._templates.get(host) or self._add_template(host)
+            more_ids = b"" if sent.batch is None else _offset_ids(sent)[2 * len(host) + 16 :].encode()
             more = b'","transactionId":"' + key if key else b""
             if sent.recall_handle is not None:
                 more = b'","recallHandle":"%b%b' % (sent.recall_handle.encode(), more)
@@ -91,7 +90,7 @@ class SentAnswers:
             message_id=_offset_ids(sent),
             queue_id=sent.queue_id,
             queue_offset=sent.appended.queue_offset,
-            transaction_id=sent.unique_key,
+            transaction_id=sent.unique_key.decode() or None,
             msg_region=self._region,
             trace_on=self._trace_on,
             recall_handle=sent.recall_handle,

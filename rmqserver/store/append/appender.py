@@ -114,19 +114,21 @@ class Appender:
         entry = self._topics.get(topic) or self._topic(topic)
         queue = entry.queues.get(queue_id) or self._queue(entry, queue_id)
         tags_code = self._due_code(entry, properties) if entry.fates[0] & DUE_TIME else None
-        message = (
+        appended = self.round.append(
             entry, queue, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
             properties, prepared_offset, tags_code, found_keys,
         )  # fmt: skip
-        if (appended := self.round.append(*message)) is None:
+        if appended is None:
             body_size, properties_size = len(body), len(properties)
             more_for_hosts = len(born_host) + len(store_host) - _HOSTS_V4_SIZE
             size = entry.overhead_bytes + body_size + properties_size + more_for_hosts
             self._check(entry, sys_flag, size, body_size, properties)
             self._check_numbers(queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_offset)
             self._roll_for(size)
-            appended = self.round.append(*message)
-            assert appended is not None
+            return self.append(
+                topic, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
+                properties, prepared_offset, found_keys,
+            )  # fmt: skip
         return appended
 
     def _due_code(self, entry: Topic, properties: bytes) -> int:

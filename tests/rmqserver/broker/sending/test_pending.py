@@ -56,14 +56,14 @@ class Waiting:
         """Puts a message as the hot path does."""
         peer = StubConnection()
         waiting = self.puts.when_safe if until_safe else self.puts.when_written
-        waiting.append((self.answers.put, peer, opaque, 0, SendOutcome(self.appended, 0, HOST, "AB")))
+        waiting.append((self.answers.put, peer, opaque, 0, SendOutcome(self.appended, 0, HOST, b"AB")))
         return peer
 
     def other(self, opaque: int, codec: HeaderCodec, *, until_safe: bool = False) -> StubConnection:
         """Puts a message as all other paths do."""
         peer: Any = StubConnection()
         request: Request[Any] = Request(code=310, opaque=opaque, header=NoFields(), codec=int(codec))
-        on_done = self.answers.when_done(request, peer, SendOutcome(self.appended, 0, HOST, "AB"))
+        on_done = self.answers.when_done(request, peer, SendOutcome(self.appended, 0, HOST, b"AB"))
         self.puts.wait(on_done, until_safe=until_safe)
         return peer  # type: ignore[no-any-return]
 
@@ -88,7 +88,7 @@ def test_batch_answer_from_a_template_is_the_ordinary_one(store: MessageStore) -
     peer: Any = StubConnection()
     request: Request[Any] = Request(code=320, opaque=7, header=NoFields())
     answers = SentAnswers('R"%d', "true")
-    answers.when_done(request, peer, SendOutcome(Appended(16, 100, 5), 3, HOST, None, batch=[16, 116]))(STORED)
+    answers.when_done(request, peer, SendOutcome(Appended(16, 100, 5), 3, HOST, b"", batch=[16, 116]))(STORED)
     header = SendAnswer(
         message_id="7F00000100002A9F0000000000000010,7F00000100002A9F0000000000000074", queue_id=3, queue_offset=5,
         transaction_id=None, msg_region='R"%d', trace_on="true",
