@@ -15,7 +15,7 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.endings import transaction_of
+from rmqserver.broker.transactions.endings import indexed, transaction_of
 from rmqserver.broker.transactions.half_messages import committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.operation import UNSET_REMARK, Refused
@@ -53,6 +53,14 @@ class EndTransactions:
     def record(self, log_offset: int) -> bytes | None:
         """The record there. It may wait for the device."""
         return self._store.get_record(log_offset) if log_offset >= 0 else None
+
+    def place_of(self, producer_group: str, unique_key: str) -> tuple[int, int] | None:
+        """Log offset and queue offset of the newest such half message in the index. It may wait for the device."""
+        place = None
+        for half in indexed(self._store, TRANSACTION_HALF_TOPIC, unique_key, 0, self._clock_ms() + 86_400_000):
+            if half.properties.get(props.PRODUCER_GROUP) == producer_group:
+                place = half.log_offset, half.queue_offset
+        return place
 
     def is_over(self, header: EndTransactionHeader, record: bytes | None) -> bool:
         """Whether the transaction has ended before. If its producer was asked, it may say so in its own time, too: then

@@ -10,6 +10,7 @@ with the message that consumers see.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
@@ -105,14 +106,20 @@ class History:
         if not transaction[0]:
             return []
         begin_ms, end_ms = half.store_timestamp_ms - 86_400_000, self._store.clock_ms() + 86_400_000  # clocks change
-        kin = []
-        for topic in topics:
-            for record in self._store.query(topic, transaction[0], COPIES_MAX, begin_ms, end_ms, "U").records:
-                try:
-                    message = decode_record_untrusted(record)
-                    is_kin = message.topic == topic and transaction_of(message, message.properties) == transaction
-                except ProtocolError:  # a damaged record says nothing
-                    continue
-                if is_kin:
-                    kin.append(message)
-        return kin
+        return [
+            message for topic in topics
+            for message in indexed(self._store, topic, transaction[0], begin_ms, end_ms)
+            if transaction_of(message, message.properties) == transaction
+        ]  # fmt: skip
+
+
+def indexed(store: MessageStore, topic: str, unique_key: str, begin_ms: int, end_ms: int) -> Iterator[StoredMessage]:
+    """Messages of the topic with that unique key, in log order. May wait for the device."""
+    for record in store.query(topic, unique_key, COPIES_MAX, begin_ms, end_ms, "U").records:
+        try:
+            message = decode_record_untrusted(record)
+            is_it = message.properties.get(props.UNIQUE_KEY) == unique_key and message.topic == topic
+        except ProtocolError:  # a damaged record says nothing
+            continue
+        if is_it:
+            yield message

@@ -21,6 +21,8 @@ from rmqserver.doors.grpc.stored import SentMessage, checked_message
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqproto.bodies.routes import TopicConfig
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import OnDone, Outcome
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from rmqserver.doors.grpc.link import GrpcCall
 
 ANY_QUEUE = -1
+HALVES_MAX = 10_000
+"""Half messages that this process remembers. Others, also those from before its start, are found by the index."""
+
 _COMMIT, _ROLLBACK = value("TransactionResolution", "COMMIT"), value("TransactionResolution", "ROLLBACK")
 _SERVER_CHECK = value("TransactionSource", "SOURCE_SERVER_CHECK")
 _ENTRY, _SENT = CLASSES["SendResultEntry"], CLASSES["SendMessageResponse"]
@@ -45,6 +50,8 @@ class SendCalls:
         self._reads = broker.reads
         self._pending = broker.pending
         self._clock_ms = broker.clock_ms
+        self._halves: dict[str, tuple[int, int]] = {}
+        """Log offset and queue offset of half messages, by their ids."""
 
     # --- sends -------------------------------------------------------------------------------------------------------
 
@@ -84,6 +91,11 @@ class SendCalls:
         else:
             self._sends.put(header, asked.body, 0, call, on_sent)
 
+    def note_half(self, message_id: str, log_offset: int, queue_offset: int) -> None:
+        self._halves[message_id] = log_offset, queue_offset
+        if len(self._halves) > HALVES_MAX:
+            del self._halves[next(iter(self._halves))]
+
     # --- how transactions end ----------------------------------------------------------------------------------------
 
     def end(self, call: GrpcCall, request: Any) -> None:
@@ -93,21 +105,41 @@ class SendCalls:
         if decision is None:
             call.answer(CLASSES["EndTransactionResponse"](status=OK))
             return
-        log_offset, queue_offset = offsets_in(request.transaction_id, request.message_id)
-        header = EndTransactionHeader(
-            producer_group=request.topic.name, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
-            commit_or_rollback=decision, from_transaction_check=request.source == _SERVER_CHECK,
-            msg_id=request.message_id, transaction_id=request.message_id,
-        )  # fmt: skip
-        self._end(call, header)
+
+        def end_at(place: tuple[int, int] | None) -> None:
+            if place is None:
+                raise _NO_TRANSACTION
+            header = EndTransactionHeader(
+                producer_group=request.topic.name, commit_log_offset=place[0], tran_state_table_offset=place[1],
+                commit_or_rollback=decision, from_transaction_check=request.source == _SERVER_CHECK,
+                msg_id=request.message_id, transaction_id=request.message_id,
+            )  # fmt: skip
+            self._end(call, header)
+
+        message_id = request.message_id
+        if request.transaction_id != message_id:
+            end_at(offsets_in(request.transaction_id, message_id))
+        elif message_id in self._halves:
+            end_at(self._halves[message_id])
+        else:
+            find = partial(self._ends.place_of, request.topic.name, message_id)
+            self._when_indexed(call, self._store.has_whole_index, partial(self._reads.read, find, end_at, call.guarded))
+
+    def _when_indexed(self, call: GrpcCall, is_ready: bool, then: Callable[[], None]) -> None:
+        """Calls ``then`` now if ``is_ready``, else as soon as the index is whole."""
+
+        def go_on() -> None:
+            try:
+                then()
+            finally:
+                self._pending.end_round()
+
+        if is_ready:
+            then()
+        elif not self._store.when_indexed(partial(call.guarded, go_on)):
+            raise CallRefused(Code.TOO_MANY_REQUESTS, "this broker still reads its log into the index: try again")
 
     def _end(self, call: GrpcCall, header: EndTransactionHeader) -> None:
-        if not self._ends.is_ready(header):
-            go_on = partial(call.guarded, partial(self._end_later, call, header))
-            if not self._store.when_indexed(go_on):
-                raise CallRefused(Code.TOO_MANY_REQUESTS, "this broker still reads its log into the index: try again")
-            return
-
         def on_done(outcome: Outcome) -> None:
             call.answer(CLASSES["EndTransactionResponse"](status=status_of(outcome)))
 
@@ -119,13 +151,8 @@ class SendCalls:
             except Refused:
                 raise _NO_TRANSACTION from None
 
-        self._reads.read(partial(self._ends.record, header.commit_log_offset), then, call.guarded)
-
-    def _end_later(self, call: GrpcCall, header: EndTransactionHeader) -> None:
-        try:
-            self._end(call, header)
-        finally:
-            self._pending.end_round()
+        find = partial(self._ends.record, header.commit_log_offset)
+        self._when_indexed(call, self._ends.is_ready(header), partial(self._reads.read, find, then, call.guarded))
 
     # --- recalls -----------------------------------------------------------------------------------------------------
 
@@ -162,7 +189,7 @@ class SentTogether:
         entry.message_id = entry.transaction_id = asked.id
         entry.offset = place.queue_offset
         if asked.kind is Type.TRANSACTION:
-            entry.transaction_id = transaction_id(place.log_offset, place.queue_offset, asked.id)
+            self._sending.note_half(asked.id, place.log_offset, place.queue_offset)
         elif sent.recall_handle is not None:
             entry.recall_handle = sent.recall_handle
         return lambda outcome: self._done(at, status_of(outcome))
@@ -188,8 +215,8 @@ def _queue_of(properties: dict[str, str], config: TopicConfig) -> int:
 
 
 def transaction_id(log_offset: int, queue_offset: int, message_id: str) -> str:
-    """What a producer says at the end of its transaction. It holds where the half message is, so it outlives this
-    process, and needs no table."""
+    """What a producer that is asked says at the end of its transaction: it holds where the copy is that it was asked
+    about. After a send it says the message's id, as consumers read it in ``__transactionId__``."""
     return f"{log_offset:x}-{queue_offset:x}-{message_id}"
 
 

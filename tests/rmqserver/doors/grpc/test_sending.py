@@ -1,5 +1,7 @@
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message import properties as props
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.doors.grpc.codes import CallRefused, Code
@@ -14,6 +17,7 @@ from rmqserver.doors.grpc.messages import value
 from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transaction_id
 from rmqserver.doors.grpc.stored import SentMessage, checked_message
 from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
+from tests.support import servers
 from tests.support.grpc_client import GrpcClient
 from tests.support.quick import in_one_test
 from tests.support.servers import Fresh, Server
@@ -85,6 +89,34 @@ def test_a_committed_transaction_is_delivered_once(client: GrpcClient, topic_and
     assert receive(client, topic, group, wait_s=5) == []
 
 
+def test_consumers_read_the_transaction_id_that_its_producer_was_told(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group("TRANSACTION")
+    entry = _half(client, topic)
+    assert entry.transaction_id == entry.message_id
+    commit(client, topic, entry)
+    (got,) = receive(client, topic, group)
+    assert got.user_properties[props.TRANSACTION_ID] == entry.transaction_id
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_forgets_no_transaction(tmp_path: Path, how: signal.Signals) -> None:
+    with servers.standalone(tmp_path) as first, GrpcClient(first.broker_addr, "before") as client:
+        with AdminClient(first.namesrv_addr) as admin:
+            config = TopicConfig(topic_name="Topic", read_queue_nums=1, write_queue_nums=1, perm=6,
+                                 attributes={"+message.type": "TRANSACTION"})  # fmt: skip
+            admin.create_topic(first.broker_addr, config)
+        kept, dropped = _half(client, "Topic"), _half(client, "Topic")
+        first.stop(how)
+    with servers.standalone(tmp_path) as again, GrpcClient(again.broker_addr, "after") as client:
+        assert commit(client, "Topic", kept).status.code == Code.OK
+        assert commit(client, "Topic", dropped, "ROLLBACK").status.code == Code.OK
+        assert commit(client, "Topic", dropped).status.message == "cannot found transaction data", "it has ended"
+        (got,) = receive(client, "Topic", "Group")
+        assert got.system_properties.message_id == kept.message_id
+
+
 def test_a_rolled_back_transaction_is_not_delivered(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
     topic, group = topic_and_group("TRANSACTION")
     entry = _half(client, topic)
@@ -129,7 +161,7 @@ def test_what_cannot_be_stored_does_not_cost_those_beside_it_their_answers() -> 
     assert codes == [Code.OK, Code.INTERNAL_SERVER_ERROR, Code.OK]
 
 
-def test_a_transaction_id_says_where_its_half_message_is() -> None:
+def test_the_id_of_a_check_says_where_the_copy_is() -> None:
     assert offsets_in(transaction_id(4711, 12, "A-B"), "A-B") == (4711, 12)
 
 
