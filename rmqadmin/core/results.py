@@ -67,6 +67,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return getattr(self, column.name, None)
 
 
+class SendingRow(Row, frozen=True):
+    """The base of rows about one message each that a command sends. Their ``status`` is None if it was not sent."""
+
+
+SENT_UNTOLD = "the messages were sent; only the answer could not be shown"
+
+
 def doc(
     description: str,
     *,
@@ -254,7 +261,8 @@ class Result(msgspec.Struct, frozen=True):
         shown."""
         if self.tells_changes and any(row.done for row in self.rows()):  # type: ignore[attr-defined]
             return "the change was made; only its answer could not be shown"
-        return None
+        is_sent = issubclass(self.row_type, SendingRow) and any(row.status is not None for row in self.rows())  # type: ignore[attr-defined]
+        return SENT_UNTOLD if is_sent else None
 
     def problem(self) -> str | None:
         """What went wrong with one part, if the other parts are worth showing. The program then ends with status 1."""

@@ -31,7 +31,7 @@ from rmqadmin.core.messages.importing.send_lanes import (
     check_named_queues,
     target_queues,
 )
-from rmqadmin.core.results import FoundRows, Row, doc
+from rmqadmin.core.results import SENT_UNTOLD, FoundRows, Row, doc
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local
 from rmqproto.wording import counted
@@ -61,6 +61,9 @@ class ImportedMessages(FoundRows[RefusedRow], frozen=True):
 
     def summary(self) -> Row:
         return self.totals
+
+    def stopped_by(self, error: BaseException) -> str | None:
+        return SENT_UNTOLD if self.totals.executed else None
 
     def problem(self) -> str | None:
         if not self.totals.refused:

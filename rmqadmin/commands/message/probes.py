@@ -35,7 +35,7 @@ from rmqadmin.core.messages.sending import (
     shown_mean_ms,
 )
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.core.results import ResultOf, Row, doc, first_if_all, some_failed
+from rmqadmin.core.results import ResultOf, Row, SendingRow, doc, first_if_all, some_failed
 from rmqadmin.core.servers.namesrv_tables import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqclient.message import Message, SendResult
@@ -109,7 +109,7 @@ def _send_trace(call: Call, message: Message, result: SendResult, broker_addr: s
     call.admin.send_message(addr, queue, trace, group=TRACE_GROUP)
 
 
-class SendTimeRow(Row, frozen=True):
+class SendTimeRow(SendingRow, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     queue_id: Annotated[int, doc("queue id", key=True)]
     status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none if it failed")]
@@ -277,7 +277,7 @@ def _probed(admin: AdminClient, cluster: str, broker_name: str, count: int, size
 COUNT_DEFAULT = 50
 
 
-class SendStatusRow(Row, frozen=True):
+class SendStatusRow(SendingRow, frozen=True):
     status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none if it failed")]
     rt_ms: Annotated[float | None, doc("how long it took, in ms; none under --dry-run")]
     broker_name: Annotated[str, doc("broker name", wide=True)]

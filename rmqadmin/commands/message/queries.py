@@ -22,7 +22,7 @@ from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_rows import Messages, checked_charset, message_values, mqadmin_block, show
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
 from rmqadmin.core.messages.sending import Pushed, push, send_result_text, sent_values
-from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, SendingRow, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
@@ -34,7 +34,7 @@ from rmqproto.wording import counted
 RESEND_GROUP = "ReSendMsgById"
 
 
-class ResentRow(Row, frozen=True):
+class ResentRow(SendingRow, frozen=True):
     original_message_id: Annotated[str, doc("id that was asked for", key=True)]
     message_id: Annotated[str | None, doc("unique key of the copy: the same")]
     offset_message_id: Annotated[str | None, doc("id that the broker gave the copy")]

@@ -11,7 +11,7 @@ import msgspec
 
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
+from rmqadmin.core.results import SENT_UNTOLD, TIME, FoundRows, ResultOf, Row, doc
 from rmqclient.addresses import AddressMap
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
@@ -90,6 +90,9 @@ class Replayed(ResultOf[RangeRow], frozen=True):
             )
             for each in self.plan.ranges
         ]
+
+    def stopped_by(self, error: BaseException) -> str | None:
+        return SENT_UNTOLD if self.outcome.result is not None else None
 
     def summary(self) -> ReplayTotals:
         shown, result = self.plan.shown, self.outcome.result

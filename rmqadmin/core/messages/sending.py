@@ -14,7 +14,7 @@ from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut, java_bool, java_text, queue_text
 from rmqadmin.core.names import near_name
-from rmqadmin.core.results import Notice, R, ResultOf, Row, doc, first_if_all
+from rmqadmin.core.results import Notice, R, ResultOf, Row, SendingRow, doc, first_if_all
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
@@ -23,7 +23,7 @@ from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.wording import counted
 
 
-class SentRow(Row, frozen=True):
+class SentRow(SendingRow, frozen=True):
     broker_name: Annotated[str, doc("broker that it went to")]
     queue_id: Annotated[int | None, doc("queue that it went to")]
     status: Annotated[

@@ -3,6 +3,7 @@
 import errno
 import inspect
 import io
+import json
 import os
 import re
 import stat
@@ -200,6 +201,24 @@ def test_a_change_whose_answer_cannot_be_written_was_made_all_the_same(
         ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), "--dry-run")
         assert (ran.status, said in ran.err) == (1, False)
     assert [item["outcome"] for item in rmqadmin("audit", "-o", "json").items] == ["done"]
+
+
+@pytest.mark.parametrize("command", ["sendMessage -p x -t", "msg send --key k", "checkMsgSendRT -a 2 -t", "msg import"])
+def test_messages_whose_answer_cannot_be_written_were_sent_all_the_same(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A script that takes the status for a send that failed sends it twice. Nothing was said."""
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"topic": topic, "body": "x"}) + "\n")
+    words = [*command.split(), *([str(file)] if command == "msg import" else [topic])]
+    words += ["x"] if command.startswith("msg send") else []
+    said = "the messages were sent; only the answer could not be shown"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", FullDisk())
+        ran = rmqadmin(*words, "--dry-run")
+        assert (ran.status, said in ran.err) == (1, False)
+        ran = rmqadmin(*words, *(["--yes"] if command == "msg import" else []))
+        assert (ran.status, said in ran.err) == (1, True)
 
 
 def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
