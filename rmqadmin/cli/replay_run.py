@@ -101,9 +101,7 @@ def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
         failures_share_max=failures_share_max,
         canary_wait_s=guards.canary_wait_s,
         audit=guards.audit,
-        credentials=call.settings.credentials(),
-        tls=call.settings.tls_files(),
-        address_map=call.settings.address_map(),
+        **call.settings.access(),
         client=call.connections,
     )
 

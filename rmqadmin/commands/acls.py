@@ -1,20 +1,18 @@
 """What users may do: first the noun ``acl``, then mqadmin's commands."""
 
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
-    Actions,
+    EntryOptions,
     EveryReplica,
     FromBroker,
     IfExists,
-    Resources,
-    SourceIps,
     Subject,
     ToBroker,
     UserName,
-    Verdict,
     WhatActions,
     WhatResource,
 )
@@ -173,14 +171,7 @@ def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluste
 
 
 def create_acl(
-    call: Call,
-    subject: Subject,
-    resources: Resources,
-    actions: Actions,
-    decision: Verdict,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
-    source_ip: SourceIps = None,
+    call: Call, entries: EntryOptions, broker_addr: BrokerAddr = None, cluster_name: EveryReplica = None
 ) -> Changes:
     """Adds one entry for each resource. It replaces an entry that the user has for the same resource; other entries
     stay.
@@ -188,33 +179,28 @@ def create_acl(
       rmqadmin createAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
       rmqadmin createAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
-    admin = call.admin
-    wished = wished_acl(subject, resources, actions, decision, source_ip)
-    addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.create_acl))
-    return change_access(call, steps, line_each("create acl to {} success.\n"))
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    return _put(call, entries, addrs, call.admin.create_acl, "create acl to {} success.\n")
 
 
 def update_acl(
-    call: Call,
-    subject: Subject,
-    resources: Resources,
-    actions: Actions,
-    decision: Verdict,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
-    source_ip: SourceIps = None,
+    call: Call, entries: EntryOptions, broker_addr: BrokerAddr = None, cluster_name: EveryReplica = None
 ) -> Changes:
     """Sets one entry for each resource; the entries of other resources stay. Brokers treat it as createAcl.
 
     rmqadmin updateAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
     rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
-    admin = call.admin
-    wished = wished_acl(subject, resources, actions, decision, source_ip)
-    addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.update_acl))
-    return change_access(call, steps, line_each("update acl to {} success.\n"))
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    return _put(call, entries, addrs, call.admin.update_acl, "update acl to {} success.\n")
+
+
+def _put(
+    call: Call, entries: EntryOptions, addrs: Sequence[str], act: Callable[[str, AclInfo], None], line: str
+) -> Changes:
+    wished = wished_acl(entries.subject, entries.resources, entries.actions, entries.decision, entries.source_ip)
+    steps = plan_each(addrs, lambda addr: plan_acl(call.admin, addr, wished, act))
+    return change_access(call, steps, line_each(line))
 
 
 def delete_acl(

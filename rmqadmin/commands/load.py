@@ -109,8 +109,7 @@ def load_run(call: Call, topic: LoadTopic, made: TopicOptions, time: TimeOptions
             in_flight=wanted.in_flight, batch_size=wanted.batch_size, duration_s=time.duration_s,
             warm_up_s=time.warm_up_s, interval_s=time.interval_s, timeout_s=settings.setting("timeout_s").value,
             is_stamped=wanted.is_stamped, repeats=wanted.repeats, tag=wanted.tag, has_keys=wanted.has_keys,
-            credentials=settings.credentials(), tls=settings.tls_files(),
-            address_map=settings.address_map(),
+            **settings.access(),
         )  # fmt: skip
         addrs = sorted({addr for addr, _ in places})
         setting = LoadSetting(

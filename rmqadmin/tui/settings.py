@@ -22,10 +22,9 @@ from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
+    from rmqadmin.core.contexts.settings import Access
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
-    from rmqclient.tls import TlsFiles
-    from rmqproto.wire.credentials import Credentials
 
 
 class ClientMaker(Protocol):
@@ -46,10 +45,9 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     """``namesrv_text`` and the ``context``, in its ``color``, are shown. ``make_client`` is the only way to the
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
     times. ``protected`` is a context whose name must be typed before a change. ``locked_by`` is the context that makes
-    the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
-    ``tls_files`` and ``address_map`` are for work that reaches the servers without a client. ``open_context`` gives the
-    settings for another context, and may take a while (RocketMQError if it cannot be used). ``tell`` prints a line once
-    the terminal is restored."""
+    the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``access`` is for
+    work that reaches the servers without a client. ``open_context`` gives the settings for another context, and may
+    take a while (RocketMQError if it cannot be used). ``tell`` prints a line once the terminal is restored."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -61,9 +59,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     color: ContextColor | None = None
     protected: str | None = None
     locked_by: str | None = None
-    credentials: Callable[[], Credentials | None] = lambda: None
-    tls_files: Callable[[], TlsFiles | None] = lambda: None
-    address_map: Callable[[], AddressMap] = AddressMap
+    access: Callable[[], Access] = lambda: {"credentials": None, "tls": None, "address_map": AddressMap()}
     reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()

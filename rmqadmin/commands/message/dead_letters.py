@@ -252,7 +252,7 @@ def _request(
     from rmqreplay.plans.plan import Selection, Transform, wave_messages_for
     from rmqreplay.plans.request import ReplayRequest
 
-    between, credentials = letters.between(call.now_ms(), call.notice), call.settings.credentials()
+    between, access = letters.between(call.now_ms(), call.notice), call.settings.access()
     return ReplayRequest(
         name_server=";".join(call.namesrv_addrs),
         dlq_group=group,
@@ -269,9 +269,7 @@ def _request(
         skip_redriven=guards.skip_redriven,
         canary=guards.canary,
         wave_messages=pace.wave or wave_messages_for(pace.rate),
-        command=command_line(credentials),
-        credentials=credentials,
-        tls=call.settings.tls_files(),
-        address_map=call.settings.address_map(),
+        command=command_line(access["credentials"]),
+        **access,
         client=call.connections,
     )

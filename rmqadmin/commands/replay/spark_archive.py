@@ -197,9 +197,7 @@ def spark_archive(
         batch_messages=batch or BATCH_MESSAGES_DEFAULT,
         allow_loss=allow_loss,
         every_s=FOLLOW_S if follow and not check else None,
-        credentials=call.settings.credentials(),
-        tls=call.settings.tls_files(),
-        address_map=call.settings.address_map(),
+        **call.settings.access(),
     )
     try:
         outcome = archive(

@@ -118,7 +118,7 @@ def _request(
     from rmqreplay.plans.plan import Selection, wave_messages_for
     from rmqreplay.plans.request import ReplayRequest, parse_offsets
 
-    between, credentials = source.between(call.now_ms(), call.notice), call.settings.credentials()
+    between, access = source.between(call.now_ms(), call.notice), call.settings.access()
     return ReplayRequest(
         name_server=None if files else ";".join(call.namesrv_addrs),
         path=files,
@@ -149,10 +149,8 @@ def _request(
         dedup_keep=guards.dedup_keep,
         skip_redriven=guards.skip_redriven,
         wave_messages=pace.wave or wave_messages_for(pace.rate),
-        command=command_line(credentials),
-        credentials=credentials,
-        tls=call.settings.tls_files(),
-        address_map=call.settings.address_map(),
+        command=command_line(access["credentials"]),
+        **access,
         client=call.connections,
     )
 

@@ -246,11 +246,7 @@ def _place(call: Call, store: str | None) -> dict[str, str]:
     from rmqreplay.source.live import ClusterAccess
     from spark_tools.source_options import access_options
 
-    settings = call.settings
-    access = ClusterAccess(
-        credentials=settings.credentials(), tls=settings.tls_files(), address_map=settings.address_map()
-    )
-    return {"nameServer": ";".join(call.namesrv_addrs)} | access_options(access)
+    return {"nameServer": ";".join(call.namesrv_addrs)} | access_options(ClusterAccess(**call.settings.access()))
 
 
 def _write(made: Report, parquet: str | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -147,6 +147,14 @@ _OUTSIDE = (Level.FLAG, Level.ENVIRONMENT)
 _ORDER = list(Level)
 
 
+class Access(TypedDict):
+    """How servers are reached."""
+
+    credentials: Credentials | None
+    tls: TlsFiles | None
+    address_map: AddressMap
+
+
 class EffectiveSettings:
     """The settings of one call. Files are read once, when a setting that they may hold is first asked for.
 
@@ -252,6 +260,10 @@ class EffectiveSettings:
         return addresses_of(said.value) != addresses_of(context.settings.namesrv_addr or "")
 
     # --- what they mean together -------------------------------------------------------------------------------------
+
+    def access(self) -> Access:
+        """All of it, for requests and plans that make connections later. UsageError as from each."""
+        return {"credentials": self.credentials(), "tls": self.tls_files(), "address_map": self.address_map()}
 
     def credentials(self) -> Credentials | None:
         """The two keys; None if neither is set. Both come from one place. UsageError for one without the other, and for

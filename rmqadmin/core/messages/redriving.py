@@ -12,15 +12,13 @@ import msgspec
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.results import SENT_UNTOLD, TIME, FoundRows, ResultOf, Row, doc
-from rmqclient.addresses import AddressMap
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqclient.tls import TlsFiles
-    from rmqproto.wire.credentials import Credentials
+    from rmqadmin.core.contexts.settings import Access
     from rmqreplay.plans.plan import Plan
     from rmqreplay.plans.request import ReplayRequest
     from rmqreplay.run.entry import ReplayOutcome
@@ -190,9 +188,7 @@ def chosen_letters(
     to: str,
     rate: float | None,
     command: str,
-    credentials: Credentials | None,
-    tls: TlsFiles | None,
-    address_map: AddressMap,
+    access: Access,
 ) -> ReplayRequest:
     """A request that redrives these dead letters of a group to where ``--to`` of ``dlq redrive`` says, with its default
     guards. It names them by offset id, because copies of one message share its unique key."""
@@ -208,9 +204,7 @@ def chosen_letters(
         transform=Transform(redrives_max=REDRIVES_MAX),
         wave_messages=wave_messages_for(rate),
         command=command,
-        credentials=credentials,
-        tls=tls,
-        address_map=address_map,
+        **access,
     )
 
 
@@ -254,9 +248,7 @@ def send_letters(
     planned: RedrivenLetters,
     letters: Sequence[FoundMessage],
     hooks: Hooks,
-    credentials: Credentials | None,
-    tls: TlsFiles | None,
-    address_map: AddressMap,
+    access: Access,
 ) -> RedrivenLetters:
     """Sends as planned, or resumes what stopped on the way. Errors are those of ``redrive``: ``letters_so_far`` says
     what was sent before one."""
@@ -265,7 +257,7 @@ def send_letters(
     from rmqreplay.run.job import RunOptions
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
-    run = RunOptions(rate=rate, credentials=credentials, tls=tls, address_map=address_map)
+    run = RunOptions(rate=rate, **access)
     resumes = read_ledger(planned.replayed.outcome.directory).begin is not None
     outcome = redrive(None, Runner(run=run, hooks=hooks), execute=not resumes, resume=resumes, job=job)
     delivered = read_ledger(outcome.directory).delivered()

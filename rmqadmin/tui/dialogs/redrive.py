@@ -106,7 +106,7 @@ class RedriveDialog(ChangeDialog):
         request = chosen_letters(
             ";".join(ask.admin.namesrv_addrs), self._group, self._letters,
             to=f"{to}:{ask.said['topic']}" if to == _TO_TOPIC else to, rate=rate, command=_COMMAND,
-            credentials=settings.credentials(), tls=settings.tls_files(), address_map=settings.address_map(),
+            access=settings.access(),
         )  # fmt: skip
         try:
             self._planned = plan_letters(request, self._letters, rate)
@@ -123,10 +123,7 @@ class RedriveDialog(ChangeDialog):
         self._dial, self._speed = RateDial(rate), SpeedGauge()
         problem: str | None = None
         try:
-            done = send_letters(
-                planned, self._letters, self._hooks(client), settings.credentials(), settings.tls_files(),
-                settings.address_map(),
-            )  # fmt: skip
+            done = send_letters(planned, self._letters, self._hooks(client), settings.access())
             self.is_done, problem = True, done.problem()
             return done
         except RocketMQError as error:
