@@ -63,20 +63,20 @@ def build_command(entry: Entry) -> RegistryCommand:
         from rmqadmin.cli.command_run import run_command  # not for helps
 
         common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
-        arguments = values.copy()
-        for name, group in groups.items():
-            values[name] = group(**{option: values.pop(option) for option in group.__struct_fields__})
 
         def ask(call: Call) -> Any:
-            return function(call, **with_meant_targets(call, declared, values))
+            meant = with_meant_targets(call, own, values)
+            for name, group in groups.items():
+                meant[name] = group(**{option: meant.pop(option) for option in group.__struct_fields__})
+            return function(call, **meant)
 
         return run_command(
             entry,
             ask,
             common,
             invocation_of(ctx),
-            lambda: told_arguments(own, arguments),
-            lambda: _names(own, arguments),
+            lambda: told_arguments(own, values),
+            lambda: _names(own, values),
         )
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

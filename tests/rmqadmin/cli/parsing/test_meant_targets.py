@@ -152,6 +152,15 @@ def _is_marked(command: str, name: str) -> bool:
     return any(mark in found.get(name, "") for mark in (A_BROKER, A_BROKER_NAME))
 
 
+def test_options_of_a_group_are_read_as_any_others(run: Rmqadmin) -> None:
+    """A name there kept its blanks, and a list of names was taken for one."""
+    assert run("context", "add", "blanks", "-n", " 127.0.0.1:1 ", "--cluster", " C1 ").status == 0
+    shown = run("context", "show", "blanks", "-o", "json").out
+    assert ('"C1"' in shown, " C1" in shown) == (True, False)
+    ran = run("spark-replay", "--dlq", "a,b", "--to", "same")
+    assert (ran.status, "takes one group" in ran.err) == (2, True)
+
+
 def test_the_only_cluster_needs_no_name(rmqadmin: Rmqadmin, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("OnlyTopic"), fresh("OnlyGroup")
     wanted = tmp_path / "wanted.yaml"
