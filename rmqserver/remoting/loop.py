@@ -334,15 +334,15 @@ class Loop:
 
     def adopt(self, sock: socket.socket, service: Service, local_port: int = 0, pump: Pump = PLAIN) -> Connection:
         """Serves a connected socket, even one that we opened (to a nameserver). The loop closes it. OSError if the peer
-        is already gone; then the caller closes it."""
+        is already gone, or the system watches no more; then the caller closes it."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         kind = CountedConnection if service.limits.max_requests_in_flight_per_connection else Connection
         connection = kind(sock, self, service, local_port, pump)
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
         self._connections[sock.fileno()] = connection
         origin = self._origins[sock.fileno()] = service.name, connection.address.rpartition(":")[0]
         self._counts[origin] += 1
-        self._epoll.register(sock.fileno(), select.EPOLLIN)
         if pump.wants_to_write:
             self.mark_dirty(connection)
         return connection

@@ -66,6 +66,8 @@ def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
         else:
             problem = f"certificate and key in PEM, and the key's password if it has one, are needed ({error.reason})"
         raise UsageError(f"{pair.key_path}: {problem}") from None
+    except OSError as error:  # replaced at this moment
+        raise UsageError(f"{pair.cert_path} or {pair.key_path}: {error.strerror}") from None
 
 
 def _load_trust(context: ssl.SSLContext, path: str) -> None:
@@ -74,6 +76,8 @@ def _load_trust(context: ssl.SSLContext, path: str) -> None:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
         raise UsageError(f"{path}: certificates in PEM are needed ({error.reason})") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def _check_readable(path: str) -> None:

@@ -531,6 +531,22 @@ async def test_a_port_in_use_is_a_usage_error_with_a_way_out() -> None:
         assert "port 0" in (caught.value.hint or "")
 
 
+async def test_a_connection_that_the_system_does_not_watch_is_let_go() -> None:
+    """It stayed among the connections with a closed socket, and the next sweep of idle ones ended the server."""
+
+    class Full:
+        def register(self, fd: int, events: int) -> None:
+            raise OSError(errno.ENOSPC, "no room for another watch")
+
+    async with echo_loop() as (loop, _, port):
+        epoll, loop._epoll = loop._epoll, Full()  # type: ignore[assignment]
+        with socket.create_connection(("127.0.0.1", port)) as refused:
+            loop._accept(next(iter(loop._listeners)))
+            loop._epoll = epoll
+            assert refused.recv(1) == b""
+        assert (loop.connections, loop._counts, loop._origins) == ([], {}, {})
+
+
 async def test_what_is_queued_at_the_end_is_still_sent() -> None:
     """At its end the broker acknowledges what its last flush covered. Clients without an answer would send again."""
     loop, service = Loop(), Echo()

@@ -1,6 +1,7 @@
 """Real handshakes with the loop: modes, client certificates, changed files, large frames, and hostile first bytes."""
 
 import contextlib
+import dataclasses
 import gc
 import logging
 import math
@@ -29,6 +30,7 @@ from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import PLAIN, PumpError
 from rmqserver.remoting.service import Service
+from rmqserver.tls import contexts
 from rmqserver.tls import door as door_module
 from rmqserver.tls import tls_pump as pump_module
 from rmqserver.tls.contexts import door_context
@@ -428,3 +430,16 @@ def test_a_key_that_cannot_be_used_is_named(authority: Authority, server: Signed
     ):
         with pytest.raises(UsageError, match=words):
             door_context(door_of(signed))
+
+
+@pytest.mark.parametrize("gone", ["certificate", "key", "trusted"])
+def test_files_that_go_while_they_are_loaded_are_named(
+    authority: Authority, server: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """The task that follows a server's files ended the server."""
+    monkeypatch.setattr(contexts, "_check_readable", lambda path: None)
+    missing = tmp_path / "missing.pem"
+    signed = Signed(missing if gone == "certificate" else server.cert, missing if gone == "key" else server.key)
+    settings = dataclasses.replace(door_of(signed), trust_path=str(missing) if gone == "trusted" else "")
+    with pytest.raises(UsageError, match=r"missing\.pem.*: No such file"):
+        door_context(settings)
