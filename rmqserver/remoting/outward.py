@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.hosts import is_port, not_a_port
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign
 
@@ -40,6 +41,8 @@ async def open_stream(addr: str) -> trio.SocketStream:
     """A connection to ``host:port``, which the caller closes. OSError if there is none within CONNECT_TIMEOUT_S, or the
     address is invalid: some come from other servers."""
     host, _, port = addr.rpartition(":")
+    if not is_port(port):
+        raise OSError(f"{addr!r} is not an address: {not_a_port(port)}")
     try:
         with trio.fail_after(CONNECT_TIMEOUT_S):
             return await trio.open_tcp_stream(host.strip("[]"), int(port))

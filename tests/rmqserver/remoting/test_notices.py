@@ -12,6 +12,7 @@ from rmqproto.wire.command import Command, FrameReader
 from rmqserver.remoting import notices as notices_module
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.notices import Notices
+from rmqserver.remoting.outward import open_stream
 
 LIMIT_S = 30
 CODE = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -84,3 +85,11 @@ async def test_only_so_many_wait_for_receivers_that_do_not_answer(
         loop.close()
     assert "event=notice-not-sent code=40 count=1 addr=c:1" in caplog.text
     assert caplog.text.count("event=notice-dropped") == 1
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("port", ["", "x", "0", "-1", "1_0", "\u0663", "65536", "7" * 20])
+async def test_an_address_of_another_server_that_is_none_ends_nothing(port: str) -> None:
+    """Anyone may register one with a nameserver, which notifies it: a port of 20 digits ended the nameserver."""
+    with pytest.raises(OSError, match="is not a port"):
+        await open_stream(f"127.0.0.1:{port}")
