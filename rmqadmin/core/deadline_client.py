@@ -4,12 +4,12 @@ hundred questions would wait for it anew. One kind also has a deadline for all o
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Unpack
 
 from rmqclient.admin import AdminClient
-from rmqclient.admin.caller import READING_CODES
-from rmqproto.codes import SUCCESS_ALONE, RequestCode
+from rmqclient.admin.caller import READING_CODES, AskedHow
+from rmqproto.codes import RequestCode
 from rmqproto.errors import RequestTimeoutError
 from rmqproto.wire.command import Command
 
@@ -32,20 +32,13 @@ class OnceClient(AdminClient):
         self._silences = {}
 
     def call(
-        self,
-        address: str,
-        code: int,
-        header: Fields | None = None,
-        body: bytes = b"",
-        *,
-        timeout_s: float | None = None,
-        accept: Collection[int] = SUCCESS_ALONE,
+        self, address: str, code: int, header: Fields | None = None, body: bytes = b"", **how: Unpack[AskedHow]
     ) -> Command:
         silence = self._silences.get(address)
         if silence is not None and code in READING_CODES:
             raise RequestTimeoutError(silence)
         try:
-            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+            return super().call(address, code, header, body, **how)
         except RequestTimeoutError as error:
             if code in _QUESTIONS:
                 self._silences = {**self._silences, address: str(error)}

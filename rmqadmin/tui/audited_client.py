@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from rmqadmin.core.audit_trail import AuditedChange, AuditTrail
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqclient.admin.caller import READING_CODES
+from rmqclient.admin.caller import READING_CODES, AskedHow
 from rmqclient.remoting.requests import request_label
-from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import RocketMQError
 from rmqproto.wire.command import Command
 
@@ -25,18 +23,11 @@ class AuditedClient(DashboardClient):
     _changes: tuple[AuditedChange, ...] = ()
 
     def call(
-        self,
-        address: str,
-        code: int,
-        header: Fields | None = None,
-        body: bytes = b"",
-        *,
-        timeout_s: float | None = None,
-        accept: Collection[int] = SUCCESS_ALONE,
+        self, address: str, code: int, header: Fields | None = None, body: bytes = b"", **how: Unpack[AskedHow]
     ) -> Command:
         error: str | None = None
         try:
-            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+            return super().call(address, code, header, body, **how)
         except RocketMQError as failure:
             error = str(failure)
             raise

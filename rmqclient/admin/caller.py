@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypedDict, TypeVar
 
 import msgspec
 
@@ -27,6 +27,13 @@ T = TypeVar("T")
 
 READING_CODES = codes_of(RequestKind.READ)
 """The requests that a read-only client may send."""
+
+
+class AskedHow(TypedDict, total=False):
+    """Options of ``AdminCaller.call``."""
+
+    timeout_s: float | None
+    accept: Collection[int]
 
 
 class AdminCaller:

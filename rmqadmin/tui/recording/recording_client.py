@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
 
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingWriter, question_of
-from rmqclient.admin.caller import READING_CODES
+from rmqclient.admin.caller import READING_CODES, AskedHow
 from rmqclient.remoting.requests import request_label
-from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, RefusedError, RocketMQError, UsageError
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire.command import Command
@@ -30,20 +29,13 @@ class RecordingClient(DashboardClient):
     recorded_ms: Callable[[], int]
 
     def call(
-        self,
-        address: str,
-        code: int,
-        header: Fields | None = None,
-        body: bytes = b"",
-        *,
-        timeout_s: float | None = None,
-        accept: Collection[int] = SUCCESS_ALONE,
+        self, address: str, code: int, header: Fields | None = None, body: bytes = b"", **how: Unpack[AskedHow]
     ) -> Command:
         if code not in READING_CODES:
-            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+            return super().call(address, code, header, body, **how)
         question = question_of(address, code, _ext(header), body)
         try:
-            answer = super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+            answer = super().call(address, code, header, body, **how)
         except RocketMQError as error:
             refusal, remark = (error.code, error.remark) if isinstance(error, RefusedError) else (None, str(error))
             if refusal is not None or not self.is_stopped:
@@ -61,17 +53,10 @@ class ReplayClient(DashboardClient):
     answers: dict[bytes, RecordedAnswer]
 
     def call(
-        self,
-        address: str,
-        code: int,
-        header: Fields | None = None,
-        body: bytes = b"",
-        *,
-        timeout_s: float | None = None,
-        accept: Collection[int] = SUCCESS_ALONE,
+        self, address: str, code: int, header: Fields | None = None, body: bytes = b"", **how: Unpack[AskedHow]
     ) -> Command:
         """Returns or raises the recorded answer. ConnectError for a question that had not been asked by then."""
-        self.wait_s(address, timeout_s)
+        self.wait_s(address, how.get("timeout_s"))
         if code not in READING_CODES:
             raise UsageError(f"a recording is shown, and request {request_label(code)} could change something")
         found = self.answers.get(question_of(address, code, _ext(header), body))
