@@ -35,7 +35,6 @@ from tests.rmqserver.broker.sending.test_plain_sends import (
     Admits,
     Broker,
     Make,
-    Peer,
     assert_equal,
     header_of,
     make,
@@ -45,6 +44,7 @@ from tests.rmqserver.broker.sending.test_plain_sends import (
 )
 from tests.support.clock import Clock
 from tests.support.quick import first_is_quick
+from tests.support.stub_connection import StubConnection
 
 __all__ = ["make"]
 
@@ -141,7 +141,7 @@ def test_members_over_many_changes(make: Make, settings: str) -> None:
 
 
 def test_a_frozen_master_acknowledges_nothing_that_the_core_took(make: Make) -> None:
-    broker, peer = make(kind=Member), Peer()
+    broker, peer = make(kind=Member), StubConnection()
     assert isinstance(broker, Member)
     broker.elect({1, 2})
     broker.play(pipelined(0))  # the service finds the topic again
@@ -162,7 +162,7 @@ def test_a_frozen_master_acknowledges_nothing_that_the_core_took(make: Make) -> 
 
 @pytest.mark.parametrize("takes", [True, False])
 def test_what_changes_while_a_master_has_no_role_counts_when_it_has_one_again(make: Make, takes: bool) -> None:
-    broker, peer = make(takes, kind=Member), Peer()
+    broker, peer = make(takes, kind=Member), StubConnection()
     assert isinstance(broker, Member)
     broker.elect({1, 2})
     broker.state.is_fenced = True
@@ -241,7 +241,7 @@ def test_users_over_many_changes(make: Make) -> None:
 
 
 def test_behind_a_second_gate_the_core_takes_nothing(make: Make) -> None:
-    broker, peer = make(kind=Guarded), Peer()
+    broker, peer = make(kind=Guarded), StubConnection()
 
     def passed() -> int:
         before = len(broker.passed)
