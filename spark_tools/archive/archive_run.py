@@ -142,7 +142,7 @@ def archive(
         except MadeAnewError as error:
             raise StorageError(str(error), hint=OTHER_DIRECTORY) from None
         except DataLossError as error:
-            error.hint = "archive more often; --allow-loss goes on with what is left, and the manifest tells the gap"
+            error.hint = "--allow-loss goes on with what is left; if retention was faster, the manifest tells the gap"
             raise
         outcome.latest = planner.latest
     return outcome

@@ -52,7 +52,7 @@ class RocketMQWriter(DataSourceArrowWriter):
                 self._plan = make_plan(cluster, options.topic)
             elif options.topic is not None:
                 writable_queues(cluster, options.topic)
-            self._brokers = masters(cluster)
+            self._brokers = _brokers(cluster)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         """Returns when every message of the task is acknowledged or rejected."""
@@ -74,20 +74,18 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         check_reject_directory(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
-        self._brokers = frozenset[str]()
         with _cluster(options) as cluster:
+            self._brokers = _brokers(cluster)
             if options.topic is not None and options.is_idempotent:
                 if options.checkpoint is None:
                     raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
                 self._plan = StreamCheckpoint(options.checkpoint).plan(cluster, options.topic)
                 return
             try:
-                self._brokers = masters(cluster)
                 if options.topic is not None:
                     writable_queues(cluster, options.topic)
             except RocketMQError:
-                # Tasks wait for what is away, but not for a topic that was never there.
-                if options.topic is not None and is_first_batch(options.checkpoint):
+                if is_first_batch(options.checkpoint):  # later ones wait for the topic in their tasks
                     raise
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
@@ -120,6 +118,14 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 def _cluster(options: WriteOptions) -> LiveCluster:
     return options.access.cluster(options.name_server)
+
+
+def _brokers(cluster: LiveCluster) -> frozenset[str]:
+    """Those that are there as a write begins; none if no name server tells."""
+    try:
+        return masters(cluster)
+    except RocketMQError:
+        return frozenset()
 
 
 def _write(
