@@ -21,8 +21,9 @@ from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, SIZE_UPDATE_TO_0,
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
 """How much a client may send ahead. The initial 65,535 would stop a body of 4 MiB for every round trip."""
-STREAMS_MAX = 1024
-"""A push consumer has a poll open for every broker and topic, beside its telemetry and its sends."""
+STREAMS_MAX = 4096
+"""A push consumer has a poll open for every broker and topic, beside its telemetry and its sends. What is beyond waits
+in the client until a poll ends, be it an acknowledgement."""
 HEADER_BLOCK_MAX_BYTES = 32 << 10
 """Of one request, with the heads of its frames: even empty ones come to an end."""
 FRAMES_AT_ONCE_MIN, FRAMES_AT_ONCE_MAX = 16, 64
@@ -30,8 +31,9 @@ FRAMES_AT_ONCE_MIN, FRAMES_AT_ONCE_MAX = 16, 64
 if it asks something: otherwise it gets few frames, and rests after them (``asks_little``)."""
 SETTINGS_AT_ONCE_MAX = 12
 """Frames of settings among them: each changes the windows of all streams."""
-CANCELLED_MAX = 1000
-"""How many calls more than it lets end a client may cancel: each costs more to take than to ask."""
+CANCELLED_MAX = STREAMS_MAX
+"""How many calls more than it lets end a client may cancel: each costs more to take than to ask. At its end it cancels
+all that it has."""
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW_MAX_BYTES = (1 << 31) - 1
@@ -355,9 +357,12 @@ class Http2:
         first_room = said.get(_INITIAL_WINDOW, self._first_room)
         if first_room != self._first_room:
             more, self._first_room = first_room - self._first_room, first_room
+            widest = first_room
             for each in self._streams.values():
                 each.room += more
-            if max([first_room, *(each.room for each in self._streams.values())]) > WINDOW_MAX_BYTES:
+                if each.room > widest:
+                    widest = each.room
+            if widest > WINDOW_MAX_BYTES:
                 raise _Broken(_Error.FLOW_CONTROL_ERROR, "a window is too wide")
             self._has_more_room = True
         if said.get(_HEADER_TABLE_SIZE, TABLE_SIZE_BYTES) < TABLE_SIZE_BYTES:

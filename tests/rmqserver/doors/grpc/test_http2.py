@@ -278,6 +278,13 @@ def test_streams_beyond_the_limit_are_refused_and_others_go_on(http2: Http2) -> 
     assert list(http2.received(request(numbers[-1] + 2)))
 
 
+def test_a_consumer_of_thousands_of_topics_may_cancel_all_its_polls(http2: Http2) -> None:
+    numbers = range(3, 2 * 3000, 2)
+    assert len(take(http2, b"".join(map(request, numbers)))) == len(numbers)
+    gone = take(http2, b"".join(frame(RST_STREAM, 0, stream, u32(8)) for stream in numbers))
+    assert gone == [StreamGone(stream) for stream in numbers]
+
+
 def test_calls_that_are_only_cancelled_come_to_an_end(http2: Http2) -> None:
     """The flood of CVE-2023-44487: each call is begun, and cancelled before it costs its client anything."""
     for stream in range(3, 2 * CANCELLED_MAX + 3, 2):
