@@ -104,6 +104,8 @@ class BaseApp(App[None]):
     # --- input -------------------------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent) and not self.screen_stack:
+            return  # a key behind the one that quits
         if isinstance(event, events.Key) and not isinstance(self.focused, Input):
             event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):

@@ -11,6 +11,8 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import MountError
 
+R = TypeVar("R")
+
 
 @contextmanager
 def while_open(screen: Screen[Any]) -> Iterator[None]:
@@ -21,6 +23,12 @@ def while_open(screen: Screen[Any]) -> Iterator[None]:
     except (NoMatches, MountError):
         if screen.app.is_running and screen in screen.app.screen_stack:
             raise
+
+
+def close(screen: Screen[R], result: R | None = None) -> None:
+    """Closes a screen that may have been closed meanwhile: Textual would then close the one below it."""
+    if screen.is_current:
+        screen.dismiss(result)
 
 
 S = TypeVar("S", bound=Screen[Any])

@@ -22,8 +22,8 @@ from rmqadmin.core.servers.broker_state import replicas_of
 from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, PlaceAsked, broker_names, understand
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import while_open
-from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.until_closed import close, until_closed, while_open
+from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class PlaceSuggester(Suggester):
 
 class CommandInput(CompactInput):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Go"),
+        enter("Go"),
         Binding("tab", "cursor_right", "Complete"),  # Textual's way to take the suggestion
     ]
 
@@ -137,16 +137,18 @@ class CommandLineScreen(ModalScreen[PlaceAsked | None]):
     def _tell(self, content: Content) -> None:
         self.query_one("#candidates", Static).update(content)
 
-    async def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.run_worker(until_closed(self, lambda: self._go(event.value)), group="go", exclusive=True)
+
+    async def _go(self, text: str) -> None:
         try:
-            asked = understand(event.value)
+            asked = understand(text)
             if asked.name:
                 await self._check_name(asked)
         except UsageError as error:
-            with while_open(self):
-                self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
-            return
-        self.dismiss(asked)
+            self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
+        else:
+            close(self, asked)
 
     async def _check_name(self, asked: PlaceAsked) -> None:
         """UsageError for a name that does not exist, because an empty screen would look like an answer. One that cannot

@@ -98,7 +98,7 @@ class ChangeDialog(Dialog):
     DEFAULT_CLASSES = "dialog -change"
     AUTO_FOCUS = "#form Input, #form OptionList, #form Select"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "Next field"),
+        Binding("tab", "app.focus_next", "Next field", priority=True),
         Binding("pagedown", "page(1)", "Rows below", show=False),
         Binding("pageup", "page(-1)", "Rows above", show=False),
         bound("undo", shown=True),
@@ -222,7 +222,7 @@ class ChangeDialog(Dialog):
     def _focus_name(self) -> None:
         name = self.query_one("#name", Input)
         if name.display:
-            name.focus()
+            self.set_focus(name)
 
     def _ask(self) -> None:
         """Says what to type, and that not all rows are in view."""

@@ -16,8 +16,8 @@ from textual.widgets import Footer, Input, Static
 
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.until_closed import close, until_closed
+from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PICTURE_KEY = bound("picture", "app.save_picture")
 class NameInput(CompactInput):
     """The line on which Enter does it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Do it")]
+    BINDINGS: ClassVar[list[BindingType]] = [enter("Do it")]
 
 
 class Dialog(ModalScreen[None]):
@@ -92,6 +92,6 @@ class LineDialog(Dialog):
     async def _answer(self, text: str) -> None:
         problem = await asyncio.shield(self._take(text))
         if problem is None:
-            self.dismiss()
+            close(self)
         else:
             self.say(problem, "$text-error")

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import msgspec
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Select, Static
 
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import signed_number
 
@@ -95,7 +95,7 @@ class ChoiceList(OptionList):
 
 
 class FieldInput(CompactInput):
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Show what would change")]
+    BINDINGS: ClassVar[list[BindingType]] = [enter("Show what would change")]
 
 
 class FieldLine(Horizontal):

@@ -60,7 +60,7 @@ class DashboardScreen(TabScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("keys", "app.keys"),
-        bound("filter"),
+        bound("filter", priority=True),
         bound("back"),
         bound("refresh", "refresh_now"),
         bound("hold"),
@@ -242,11 +242,6 @@ class DashboardScreen(TabScreen):
         self._pause_feeds()
         self.show_places()
         self.show_frame()
-        self.shown_again()
-
-    def shown_again(self) -> None:
-        """Called when the screen comes to the top, each time. (Textual would call a subclass's ``on_screen_resume``
-        before the one above, while the screen is still suspended.)"""
 
     def _pause_feeds(self) -> None:
         for feed in self.feeds:

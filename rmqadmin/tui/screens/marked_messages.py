@@ -1,13 +1,19 @@
-"""A list of messages of one topic. Marked ones can be exported or, if they are dead letters, redriven."""
+"""A list of messages of one topic. Marked ones can be exported or, if they are dead letters, redriven. The detail of a
+message tells why it failed, and how its body begins."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
+from textual.content import Content
 
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.screens.message_facts import detail_lines
 from rmqadmin.tui.screens.table_screen import TableScreen
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX, group_in_topic
@@ -16,12 +22,20 @@ from rmqproto.names import DLQ_PREFIX, group_in_topic
 class MarkedMessagesScreen(TableScreen):
     NOUN = ("message", "messages")
     ROWS_AGE = False
+    HAS_DETAIL = True
+    TOLD_IN_DETAIL = frozenset({"body", "origin topic"})
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("redrive"),
         bound("export", shown=True),
     ]
     changing_actions = frozenset({"redrive"})
     table: MarkedTable
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._detailed: FoundMessage | None = None
+        self._detail: list[Content] = []
+        """What the detail of that message tells; nothing until its body has been read."""
 
     def make_table(self, **options: Any) -> MarkedTable:
         return MarkedTable(self.columns(), **options)
@@ -44,6 +58,19 @@ class MarkedMessagesScreen(TableScreen):
             **({} if message is None else {"ID": message.message_id}),
             **({} if group is None else {"GROUP": group}),
         }
+
+    def detail(self, key: str) -> list[Content]:
+        """The body is read in a thread, so that no key waits."""
+        message: FoundMessage = self.table.part(key)
+        if message is not self._detailed:
+            self._detailed, self._detail = message, []
+            self.run_worker(until_closed(self, self._read_detail), group="detail", exclusive=True)
+        return self._detail
+
+    async def _read_detail(self) -> None:
+        assert self._detailed is not None
+        self._detail = await asyncio.to_thread(detail_lines, self._detailed)
+        self.show_cut()
 
     def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
         self.show_frame()

@@ -1,12 +1,14 @@
-"""What there is to say of one message, as lines and columns: its facts, properties and record, and each time it was
-stored."""
+"""What there is to say of one message, as lines and columns: its facts, properties and record, each time it was stored,
+and what stands beside it in a list."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from textual.content import Content
 
+from rmqadmin.core.messages.body_text import lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_history import StoredCopy, failure_facts
 from rmqadmin.core.results import Shape
@@ -14,7 +16,9 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import padded, printable, shortened_in_middle
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.detail import fact_lines
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message import sys_flag as sys_flags
 from rmqproto.message.record import host_text
@@ -24,6 +28,9 @@ from rmqproto.trace_steps import TraceStep
 _NAME_WIDTH, _LABEL_WIDTH = 20, 14
 _FACT_WIDTH_MAX = 60
 _TITLE = "every time it was stored"
+
+DETAIL_SIZE_MAX_BYTES, DETAIL_LINES_MAX = 16 * 1024, 500
+"""How much of a body stands beside a list. The message's own screen shows all of it."""
 
 
 def facts_of(message: FoundMessage, body_text: str) -> Content:
@@ -112,6 +119,19 @@ def history_lines(message: FoundMessage, copies: Sequence[StoredCopy] | None) ->
         lines += [_fact_line(copy.what, what, _LABEL_WIDTH), _fact_line("", place, _LABEL_WIDTH)]
         before_ms = copy.stored_ms
     return lines
+
+
+def detail_lines(message: FoundMessage) -> list[Content]:
+    """Why a message failed, if it says so, and the beginning of its body. Called in a thread."""
+    try:
+        body = message.stored.beginning_of_body(DETAIL_SIZE_MAX_BYTES)
+        lines = list(islice(lines_by_kind(body), DETAIL_LINES_MAX + 1))
+    except ProtocolError as error:
+        body, lines = b"", [f"({error})"]
+    if len(lines) > DETAIL_LINES_MAX or len(body) == DETAIL_SIZE_MAX_BYTES:
+        lines = [*lines[:DETAIL_LINES_MAX], "… enter shows all of it"]
+    failure = fact_lines(failure_facts(message))
+    return [*([Content(""), *failure] if failure else []), Content(""), *map(Content, lines)]
 
 
 def _outcome_mark(step: TraceStep) -> Mark | None:

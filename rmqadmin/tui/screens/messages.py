@@ -1,18 +1,14 @@
-"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time. From 110 columns on, the
-contents of the message under the cursor stand beside the list.
-"""
+"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from time import monotonic
 from typing import ClassVar
 
 import msgspec
 from textual.binding import BindingType
-from textual.containers import Horizontal
-from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.messages.body_text import one_line
@@ -30,10 +26,8 @@ from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Window
 from rmqadmin.tui.sources.scan import Scan
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.preview import MessagePreview
 from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
-from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.message import properties as props
@@ -124,7 +118,6 @@ class MessagesScreen(MarkedMessagesScreen):
     def __init__(self, topic: str, queue: MessageQueue | None = None, *, step: str | None = None):
         self._topic, self._queue = topic, queue
         super().__init__()
-        self.preview = MessagePreview()
         name = topic.removeprefix(DLQ_PREFIX)
         self.step = step or (name if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
         self._window_number = 0
@@ -145,11 +138,6 @@ class MessagesScreen(MarkedMessagesScreen):
 
     def columns(self) -> list[Column]:
         return message_columns(of_dead_letters=self.is_of_dead_letters)
-
-    def body(self) -> Iterable[Widget]:
-        with Horizontal(classes="panes"):
-            yield self.table
-            yield self.preview
 
     def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
         memory = self.dashboard.memory
@@ -259,18 +247,3 @@ class MessagesScreen(MarkedMessagesScreen):
     def action_newer(self) -> None:
         self._window_number = max(0, self._window_number - 1)
         self.action_refresh_now()
-
-    # --- the other pane ----------------------------------------------------------------------------------------------
-
-    def on_row_table_moved(self, event: RowTable.Moved) -> None:
-        self._show_preview()
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._show_preview)
-
-    def shown_again(self) -> None:
-        self._show_preview()
-
-    def _show_preview(self) -> None:
-        if self.has_class("-wide") and not self._suspended and self.is_mounted:
-            self.preview.show(self.table.chosen)

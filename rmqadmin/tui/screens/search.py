@@ -22,7 +22,7 @@ from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
-from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqadmin.tui.widgets.tables.columns import Column
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.times import RANGE, TimeRange, parse_range
@@ -42,8 +42,8 @@ class QuestionInput(CompactInput):
     focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Ask"),
-        Binding("tab", "app.focus_next", "Next field"),
+        enter("Ask"),
+        Binding("tab", "app.focus_next", "Next field", priority=True),
         Binding("escape", "leave", "Leave the line"),
     ]
 
@@ -113,13 +113,13 @@ class SearchScreen(MarkedMessagesScreen):
         """None: this screen only asks on request."""
 
     def on_question_input_left(self) -> None:
-        self.table.focus()
+        self.set_focus(self.table)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _INPUTS}
         missing = next((name for name in ("topic", "wanted") if not values[name]), None)
         if event.input.id == "topic" or missing:
-            self.query_one(f"#{missing or 'wanted'}", Input).focus()
+            self.set_focus(self.query_one(f"#{missing or 'wanted'}", Input))
             return
         try:
             asked = self._read_question(values["topic"], values["wanted"], values["window"])
@@ -130,7 +130,7 @@ class SearchScreen(MarkedMessagesScreen):
         self._question, self._found_count = asked, None
         self.table.set_rows(())
         self.table.clear_marks()
-        self.table.focus()
+        self.set_focus(self.table)
         self.refresh_bindings()
         self.action_refresh_now()
 
@@ -189,7 +189,7 @@ class SearchScreen(MarkedMessagesScreen):
 
     def opened_by_key(self) -> None:
         """Goes to the question: its text is typed next."""
-        self.query_one("#topic" if self._question is None else "#wanted", Input).focus()
+        self.set_focus(self.query_one("#topic" if self._question is None else "#wanted", Input))
 
     def action_hold(self) -> None:
         """Stops looking, or looks on."""

@@ -63,6 +63,8 @@ class TableScreen(DashboardScreen):
     """The fields that have a sparkline, with their titles."""
     HAS_DETAIL = False
     """Whether the detail of a row stands beside the list."""
+    TOLD_IN_DETAIL: ClassVar[frozenset[str]] = frozenset({STATE})
+    """The titles of the columns that the detail tells in its own way, and not as what has no room."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,9 +100,11 @@ class TableScreen(DashboardScreen):
         over: OverTime | None = line.parts.get(OVER_TIME)
         curves = {} if over is None else {title: over.lines.get(field, []) for field, title in self.LINES.items()}
         cut = self.table.cells.cut(line.texts)
-        facts = fact_lines([(cell.title, cell.text) for cell in cut if cell.title != STATE])
+        name = literal(self.table.model.name_of(line), "bold")
+        told = (cell for cell in cut if cell.title not in self.TOLD_IN_DETAIL and cell.text != name.plain)
+        facts = fact_lines([(cell.title, cell.text) for cell in told])
         lines = [
-            literal(self.table.model.name_of(line), "bold"),
+            name,
             *(literal(f"✖ {error}", "bold $text-error") for error in dict.fromkeys(line.errors.values())),
             *finding_lines(() if state is None else state.found),
             *([Content(""), *facts] if facts else []),

@@ -31,7 +31,15 @@ PLACE_OF = {
 
 
 class FixedTabs(Tabs, can_focus=False):
-    """The screen gets ``Tab.Clicked``."""
+    """The screen gets ``Tab.Clicked``. ``at``: the id of the active tab."""
+
+    def __init__(self, *tabs: Tab, at: str):
+        super().__init__(*tabs)
+        self._at = at
+
+    def on_mount(self) -> None:
+        if self.query(f"#{self._at}"):  # a screen that closes while it opens has lost its tabs
+            self.active = self._at
 
     def on_tab_clicked(self, event: Tab.Clicked) -> None:
         event.prevent_default()
@@ -49,9 +57,8 @@ class Places(FixedTabs):
 
     def __init__(self, names: Mapping[str, tuple[str, str]], place: str):
         self._names = {**names, MORE: (":", MORE)}
-        super().__init__(
-            *(Tab(_title(*name), id=_PLACE + mode) for mode, name in self._names.items()), active=_PLACE + place
-        )
+        tabs = (Tab(_title(*name), id=_PLACE + mode) for mode, name in self._names.items())
+        super().__init__(*tabs, at=_PLACE + place)
 
     def count(self, wrong: Iterable[Wrong]) -> None:
         """Counts what is wrong, by its place."""
@@ -85,7 +92,7 @@ class TabLine(FixedTabs):
     def __init__(self, titles: Sequence[tuple[str, int | None]], at: int):
         """``at``: the number of the screen's own tab, from 1."""
         tabs = (Tab(_label(number, *title), id=f"{_TAB}{number}") for number, title in enumerate(titles, 1))
-        super().__init__(*tabs, active=f"{_TAB}{at}")
+        super().__init__(*tabs, at=f"{_TAB}{at}")
 
     def tell_titles(self, titles: Sequence[tuple[str, int | None]]) -> None:
         for tab, (number, title) in zip(self.query(Tab), enumerate(titles, 1), strict=True):

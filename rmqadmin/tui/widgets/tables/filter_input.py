@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
 
@@ -24,7 +24,7 @@ class FilterInput(CompactInput):
     filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Keep"),
+        enter("Keep"),
         Binding("escape", "discard", "No filter"),
     ]
 
@@ -66,7 +66,8 @@ class FilterInput(CompactInput):
         self.remove_class("-bad")
         self.post_message(self.Filtered(self._table, passes, event.value))
 
-    async def action_submit(self) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
         self._close()
 
     def action_discard(self) -> None:
