@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 import trio
 
@@ -134,11 +133,7 @@ def _in_time(seconds: float) -> Iterator[None]:
         with trio.fail_after(seconds):
             yield
     except trio.TooSlowError:
-        _silent()
-
-
-def _silent() -> NoReturn:
-    raise MasterGone("the master is silent")
+        raise MasterGone("the master is silent") from None
 
 
 def _answer_untrusted(received: bytes) -> tuple[EpochList, int, int] | None:
