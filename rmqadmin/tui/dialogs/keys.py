@@ -20,8 +20,8 @@ from textual.widgets import Static
 from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dialogs.dialog import Dialog
 
-_NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
-"""Textual binds these for all scrolling widgets, but no table here is wider than the terminal."""
+_NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right", "cursor_left", "cursor_right")
+"""Textual binds these for all that scrolls, but no table here is wider than the terminal, and its cursor is a row."""
 
 _OUR_WORDS = {"Focus Next": "Next part", "Focus Previous": "Part before", "palette": "Palette"}
 _OUR_WORDS |= {"Copy selected text": "Copy selected text"}
