@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import trio
 
+from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.queues.round import Arrival
 from rmqserver.store.queues.second_stage import is_wanted_untrusted
@@ -159,7 +160,7 @@ class Holds:
         now_ms = self._clock_ms()
         for count, held in enumerate(list(self._all), 1):
             is_due = held.deadline_ms <= now_ms or held.waiter.closed
-            if is_due or (scan and held.is_held and held.is_passed is not None and held.is_passed()):
+            if is_due or (scan and held.is_held and _is_passed(held)):
                 self._go_on(held)
             if not count % SWEPT_AT_A_TIME:
                 yield
@@ -210,6 +211,14 @@ class Holds:
             sweeps += 1
             for _ in self.sweep(scan=sweeps % SCAN_EVERY_SWEEPS == 0):
                 await trio.lowlevel.checkpoint()
+
+
+def _is_passed(held: Held) -> bool:
+    """Also if its queue cannot be read: going on tells its client why."""
+    try:
+        return held.is_passed is not None and held.is_passed()
+    except (StorageError, OSError):
+        return True
 
 
 def _in_turn(line: dict[Held, None]) -> Iterable[Held]:

@@ -11,6 +11,7 @@ the group's retryMaxTimes.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -187,7 +188,8 @@ class Reviver:
         end = min(max(check_point.offsets, default=-1) + 1, self._store.max_offset(topic, queue_id))
         committed = self._offsets.committed(group, topic, queue_id)
         if end > (committed if committed is not None else -1):
-            self._offsets.commit(group, topic, queue_id, end)
+            with suppress(TableFull):  # then they come again before their time
+                self._offsets.commit(group, topic, queue_id, end)
 
     # --- one check point ---------------------------------------------------------------------------------------------
 

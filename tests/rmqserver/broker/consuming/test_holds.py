@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rmqproto.codes import RequestCode as R
+from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
@@ -172,6 +173,17 @@ def test_scan_moves_on_whom_messages_passed_by(bench: Bench) -> None:
     bench.sweep(scan=True)
     assert bench.again == [behind]
     assert level not in bench.again
+
+
+def test_a_queue_that_cannot_be_read_ends_no_scan(bench: Bench) -> None:
+    def is_passed() -> bool:
+        raise StorageError("bad sector")
+
+    damaged, behind = bench.hold(), bench.hold()
+    damaged.is_passed = is_passed
+    bench.max_offset = 1
+    bench.sweep(scan=True)
+    assert bench.again == [damaged, behind], "whose client is told why when it goes on"
 
 
 def test_many_are_swept_in_portions(bench: Bench) -> None:

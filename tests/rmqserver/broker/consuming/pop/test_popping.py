@@ -17,7 +17,7 @@ from rmqserver.broker.consuming.pop import popping
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue
-from rmqserver.broker.tables import config_table
+from rmqserver.broker.tables import config_table, consumer_offsets
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
 from tests.rmqserver.store.conftest import put
 
@@ -453,6 +453,14 @@ def test_after_a_crash_nothing_is_popped_again_before_its_time(bench: Bench) -> 
     assert bench.take() == []
     bench.wait(DUE_MS)
     assert [each.body for each in bench.take()] == [b"one"]
+
+
+def test_after_a_crash_a_full_table_of_offsets_prevents_no_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(b"one")
+    bench.take()
+    monkeypatch.setattr(consumer_offsets, "OFFSETS_MAX", 0)
+    bench.crash()
+    assert bench.parts.offsets.committed(GROUP, TOPIC, 0) is None
 
 
 def test_after_a_crash_a_reset_that_was_saved_holds(bench: Bench) -> None:
