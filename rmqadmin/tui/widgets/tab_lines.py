@@ -95,8 +95,9 @@ class TabLine(FixedTabs):
         super().__init__(*tabs, at=f"{_TAB}{at}")
 
     def tell_titles(self, titles: Sequence[tuple[str, int | None]]) -> None:
-        for tab, (number, title) in zip(self.query(Tab), enumerate(titles, 1), strict=True):
-            self.tell(tab, _label(number, *title))
+        for number, title in enumerate(titles, 1):
+            for tab in self.query(f"#{_TAB}{number}").results(Tab):  # none while the screen closes
+                self.tell(tab, _label(number, *title))
 
     @staticmethod
     def number_of(tab: Tab) -> int | None:

@@ -4,10 +4,12 @@ thing is left."""
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Tab
 
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.members import MembersScreen
+from rmqadmin.tui.widgets.tab_lines import TabLine
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.properties import DELAY
@@ -65,3 +67,12 @@ async def test_each_tab_of_a_topic_and_of_its_broker_shows_what_the_commands_pri
     await at_tab(driver, 4, world.group)
     await at_tab(driver, 5, "every set has its master")
     await at_tab(driver, 6, "17", "1h00m", "timers: ")
+
+
+async def test_tabs_of_a_screen_that_closes_may_be_gone(driver: Driver) -> None:
+    """A look at the frame between them and their screen ended the dashboard."""
+    await at_row(driver, "g", GROUP, "enter")
+    screen = driver.app.screen
+    assert isinstance(screen, GroupScreen)
+    await screen.query_one(TabLine).query(Tab).remove()
+    screen.show_frame()
