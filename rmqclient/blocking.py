@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock, Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -93,15 +93,34 @@ class BlockingClient:
         NotConnectedError if no connection could be made, ConnectError if it broke; RequestTimeoutError; RefusedError
         for an answer whose code is not in ``accept``; ProtocolError for an answer that is not valid.
         """
+        (answer,) = self.request_all(address, code, [header], body, timeout_s=timeout_s, accept=accept)
+        return answer
+
+    def request_all(
+        self,
+        address: str,
+        code: int,
+        headers: Sequence[Fields | None],
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS_ALONE,
+    ) -> list[Command]:
+        """The answers to several requests, one for each header, which are sent together and so wait for the network
+        only once. ``timeout_s`` is for all of them. Errors as for ``request``."""
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
-        opaque = line.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self._credentials)
+        opaques = [line.next_opaque() for _ in headers]
+        frames = [
+            encode_request(code, opaque, header, body, credentials=self._credentials)
+            for opaque, header in zip(opaques, headers, strict=True)
+        ]
         with line.told(self.on_silence):
-            answer = line.exchange(frame, opaque, request_label(code), deadline_s)
-        if answer.code not in accept:
-            raise refusal(answer, address)
-        return answer
+            answers = line.exchange(b"".join(frames), opaques, request_label(code), deadline_s)
+        for answer in answers:
+            if answer.code not in accept:
+                raise refusal(answer, address)
+        return answers
 
     def oneway(
         self,
@@ -117,7 +136,7 @@ class BlockingClient:
         line = self._line(address)
         opaque = line.next_opaque()
         frame = encode_request(code, opaque, header, body, credentials=self._credentials, oneway=True)
-        line.exchange(frame, None, request_label(code), deadline_s)
+        line.exchange(frame, [], request_label(code), deadline_s)
 
     def cancel(self) -> None:
         """Makes every thread that waits in ``request`` or ``oneway`` raise ConnectError. The client stays usable."""
@@ -187,10 +206,9 @@ class _Line:
             timer.join()  # otherwise it might report after this
             on_silence(self._address, False)
 
-    def exchange(self, frame: bytes, opaque: int | None, label: str, deadline_s: float) -> Command:
-        """Connects if necessary, sends the frame, and waits for the answer to ``opaque``. If ``opaque`` is None it does
-        not wait, and the command returned is empty. After any error the socket is dropped, so that a late answer
-        reaches nobody."""
+    def exchange(self, frames: bytes, opaques: Sequence[int], label: str, deadline_s: float) -> list[Command]:
+        """Connects if necessary, sends the frames, and waits for the answers to ``opaques``; to none, it does not wait.
+        After any error the socket is dropped, so that a late answer reaches nobody."""
         interrupts = self._interrupts
         if not self._lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
             raise RequestTimeoutError(f"{self._address} is still busy with an earlier request; {label} was not sent")
@@ -200,8 +218,8 @@ class _Line:
             connected = self._connected(deadline_s)
             try:
                 connected.settimeout(_left_s(deadline_s))
-                connected.sendall(frame)
-                return self._answer(connected, opaque, deadline_s) if opaque is not None else Command(code=0)
+                connected.sendall(frames)
+                return self._answers(connected, opaques, deadline_s)
             except BaseException:
                 self._drop()
                 raise
@@ -216,22 +234,21 @@ class _Line:
         finally:
             self._lock.release()
 
-    def _answer(self, connected: socket.socket, opaque: int, deadline_s: float) -> Command:
-        while True:
+    def _answers(self, connected: socket.socket, opaques: Sequence[int], deadline_s: float) -> list[Command]:
+        found: dict[int, Command] = {}
+        while len(found) < len(opaques):
             connected.settimeout(_left_s(deadline_s))
             data = connected.recv(_RECEIVE_SIZE_BYTES)
             if not data:
                 raise ConnectionError("the peer closed the connection before it answered")
             self._has_spoken = True
-            found = None
             for command in self._read_untrusted(data):
                 if not command.is_answer:
                     if not command.is_oneway:
                         connected.sendall(encode_not_supported(command))
-                elif command.opaque == opaque:
-                    found = command
-            if found is not None:
-                return found
+                elif command.opaque in opaques:
+                    found[command.opaque] = command
+        return [found[opaque] for opaque in opaques]
 
     def _read_untrusted(self, data: bytes) -> list[Command]:
         try:

@@ -7,7 +7,7 @@ both counts. Such queues are looked for, id after id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
@@ -29,6 +29,9 @@ GAP_MAX = 16
 Ask = Callable[[RequestCode, Header], Command]
 """Asks one broker. Errors as of ``BlockingClient.request``."""
 
+AskAll = Callable[[RequestCode, Sequence[Header], Collection[int]], Sequence[Command]]
+"""Asks one broker several questions at once. Errors as of ``BlockingClient.request_all``."""
+
 
 def _is_unread(error: RefusedError) -> bool:
     """Whether a pull was refused because its queue is not among the topic's read queues."""
@@ -36,32 +39,24 @@ def _is_unread(error: RefusedError) -> bool:
     return error.code in codes and error.remark.startswith("queueId[") and "is illegal" in error.remark
 
 
-def queues_past(ask: Ask, topic: str, queue_nums: int) -> list[int]:
+def queues_past(ask_all: AskAll, topic: str, queue_nums: int) -> list[int]:
     """The ids of queues that a broker keeps past a topic's counts; ``queue_nums`` is the larger one. A queue further
     than GAP_MAX past all others is not found."""
     found: list[int] = []
-    queue_id = queue_nums
-    while queue_id < (found[-1] + 1 if found else queue_nums) + GAP_MAX:
-        if _is_kept(ask, topic, queue_id):
-            found.append(queue_id)
-        queue_id += 1
+    asked_end = queue_nums
+    while asked_end < (end := (found[-1] + 1 if found else queue_nums) + GAP_MAX):
+        ids = range(asked_end, end)
+        # Not by their ends: Apache's broker would create the queues that are asked for.
+        headers = [QueryConsumeQueueHeader(topic=topic, queue_id=queue_id, index=0, count=1) for queue_id in ids]
+        answers = ask_all(RequestCode.QUERY_CONSUME_QUEUE, headers, (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR))
+        found += [id for id, answer in zip(ids, answers, strict=True) if answer.code == ResponseCode.SUCCESS]
+        asked_end = end
     return found
 
 
 def queues_past_unknown(topic: str, queue_nums: int, broker_name: str, error: RocketMQError) -> str:
     """What a person hears whose broker did not say whether it keeps such queues."""
     return f"queues of {topic} past its {queue_nums} are not known on {broker_name}: {error}"
-
-
-def _is_kept(ask: Ask, topic: str, queue_id: int) -> bool:
-    """Whether the broker has files of this queue. To ask for its ends instead would make Apache's broker create it."""
-    try:
-        ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueHeader(topic=topic, queue_id=queue_id, index=0, count=1))
-    except RefusedError as error:
-        if error.code != ResponseCode.SYSTEM_ERROR:
-            raise
-        return False
-    return True
 
 
 def pull_unread(

@@ -4,17 +4,15 @@ hundred questions would wait for it anew. One kind also has a deadline for all o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from rmqclient.admin import AdminClient
-from rmqclient.admin.caller import READING_CODES, AskedHow
+from rmqclient.admin.caller import READING_CODES
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RequestTimeoutError
-from rmqproto.wire.command import Command
 
-if TYPE_CHECKING:
-    from rmqclient.remoting.requests import Fields
+T = TypeVar("T")
 
 _ASKS_A_CLIENT = frozenset({RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS})
 """If one of these gets no answer in time, the silent one is a client, not its broker."""
@@ -31,14 +29,12 @@ class OnceClient(AdminClient):
         """From now on, every server is asked again."""
         self._silences = {}
 
-    def call(
-        self, address: str, code: int, header: Fields | None = None, body: bytes = b"", **how: Unpack[AskedHow]
-    ) -> Command:
+    def ask_server(self, address: str, code: int, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
         silence = self._silences.get(address)
         if silence is not None and code in READING_CODES:
             raise RequestTimeoutError(silence)
         try:
-            return super().call(address, code, header, body, **how)
+            return super().ask_server(address, code, ask, timeout_s)
         except RequestTimeoutError as error:
             if code in _QUESTIONS:
                 self._silences = {**self._silences, address: str(error)}

@@ -3,7 +3,7 @@ read-only client from changing anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypedDict, TypeVar
@@ -112,14 +112,33 @@ class AdminCaller:
         timeout_s: float | None = None,
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
-        """One request to one server: every admin call comes through here. Errors as ``BlockingClient.request``."""
+        """One request to one server. Errors as ``BlockingClient.request``."""
+        return self.ask_server(
+            address,
+            code,
+            lambda wait_s: self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept),
+            timeout_s,
+        )
+
+    def call_all(
+        self, address: str, code: int, headers: Sequence[Fields], accept: Collection[int] = SUCCESS_ALONE
+    ) -> list[Command]:
+        """Several requests to one server, as ``BlockingClient.request_all``."""
+        return self.ask_server(
+            address,
+            code,
+            lambda wait_s: self._client.request_all(address, code, headers, timeout_s=wait_s, accept=accept),
+        )
+
+    def ask_server(self, address: str, code: int, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
+        """What ``ask`` returns, which takes the longest wait in seconds: every admin call comes through here."""
         wait_s = self.wait_s(address, timeout_s)
         if code not in READING_CODES:
             self.permit_change(f"request {request_label(code)}")
         if address in self.namesrv_addrs:
             self._before_namesrv()
         try:
-            return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
+            return ask(wait_s)
         except RequestTimeoutError as error:
             if code in READING_CODES and error.hint is not None:
                 error.hint = error.hint.replace(OUTCOME_UNKNOWN, "It was a question: nothing was changed.")

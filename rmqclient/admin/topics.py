@@ -94,7 +94,7 @@ class TopicCalls(AdminCaller):
         """The ids of queues that a broker still keeps past a topic's counts, whose larger one is ``queue_nums``."""
         from rmqclient.unread_queues import queues_past  # not for most commands
 
-        return queues_past(partial(self.call, broker_addr), topic, queue_nums)
+        return queues_past(partial(self.call_all, broker_addr), topic, queue_nums)
 
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         """Groups that subscribe to a topic now, or have offsets in it (300). [] for an unknown topic."""

@@ -50,6 +50,29 @@ def test_a_answer_that_comes_too_late_is_not_given_to_the_next_request() -> None
         assert client.request(peer.address, CODE).body == b"right"
 
 
+def test_several_requests_wait_for_the_network_once_and_have_their_answers_in_order() -> None:
+    held: list[Command] = []
+
+    def reply(request: Command) -> list[Command]:
+        held.append(request)
+        return [answer(each, body=each.ext["group"].encode()) for each in reversed(held)] if len(held) == 3 else []
+
+    with Peer(reply) as peer, BlockingClient() as client:
+        headers = [GroupHeader(group=name) for name in ("a", "b", "c")]
+        assert [one.body for one in client.request_all(peer.address, CODE, headers)] == [b"a", b"b", b"c"]
+
+
+def test_one_refusal_among_several_answers_is_an_error_unless_it_is_accepted() -> None:
+    def reply(request: Command) -> Command:
+        return answer(request, 17 if request.ext["group"] == "b" else 0, remark="No group")
+
+    with Peer(reply) as peer, BlockingClient() as client:
+        headers = [GroupHeader(group=name) for name in ("a", "b")]
+        with pytest.raises(RefusedError, match="No group"):
+            client.request_all(peer.address, CODE, headers)
+        assert [one.code for one in client.request_all(peer.address, CODE, headers, accept=(0, 17))] == [0, 17]
+
+
 def test_a_connection_that_the_server_closed_while_idle_is_made_again() -> None:
     """Servers close connections that are idle for 120 s. The next request must not fail."""
     with Peer(echo) as peer, BlockingClient() as client:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingWriter, question_of
 from rmqclient.admin.caller import READING_CODES, AskedHow
 from rmqclient.remoting.requests import request_label
+from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, RefusedError, RocketMQError, UsageError
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire.command import Command
@@ -21,7 +22,16 @@ def _ext(header: Fields | None) -> dict[str, str]:
     return to_ext(header) if isinstance(header, Header) else dict(header or {})
 
 
-class RecordingClient(DashboardClient):
+class _OneByOne(DashboardClient):
+    """A recording has questions, each with its answer."""
+
+    def call_all(
+        self, address: str, code: int, headers: Sequence[Fields], accept: Collection[int] = SUCCESS_ALONE
+    ) -> list[Command]:
+        return [self.call(address, code, header, accept=accept) for header in headers]
+
+
+class RecordingClient(_OneByOne):
     """Records answers. The creator of the client sets ``recording`` and its clock ``recorded_ms``. Only requests that
     read are recorded."""
 
@@ -46,7 +56,7 @@ class RecordingClient(DashboardClient):
         return answer
 
 
-class ReplayClient(DashboardClient):
+class ReplayClient(_OneByOne):
     """Replays answers, without any server. The creator of the client sets ``answers``, the latest answer to each
     question."""
 
