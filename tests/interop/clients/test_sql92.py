@@ -3,6 +3,7 @@ expressions that it refuses."""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from random import Random
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.interop
 COUNT = 2000
 MAPS = 10
 TIMEOUT_S = 120
+_SMALLEST = re.compile(r"\d\.\d+E-3\d\d")
 
 
 def test_other_expressions_mean_what_they_mean_to_apache(tmp_path: Path) -> None:
@@ -39,7 +41,8 @@ def test_other_expressions_mean_what_they_mean_to_apache(tmp_path: Path) -> None
         timeout=TIMEOUT_S,
     )  # fmt: skip
     for case, line in zip(cases, ran.stdout.splitlines(), strict=True):
-        assert ours(case["expression"], case["properties"]) == theirs(json.loads(line)), f"seed {seed}: {case}"
+        mine = ours(case["expression"], case["properties"])
+        assert by_value(mine) == by_value(theirs(json.loads(line))), f"seed {seed}: {case}"
 
 
 def ours(text: object, maps: object) -> dict[str, str]:
@@ -50,6 +53,11 @@ def ours(text: object, maps: object) -> dict[str, str]:
     except Sql92Error as error:
         return {"error": error.remark}
     return {"results": "".join("T" if matches(one) else "-" for one in maps)}
+
+
+def by_value(answer: dict[str, str]) -> dict[str, str]:
+    """With the smallest numbers as Python writes them: Java before 19 writes the number 9.9E-324 as 1.0E-323."""
+    return {name: _SMALLEST.sub(lambda found: repr(float(found[0])), text) for name, text in answer.items()}
 
 
 def theirs(answer: dict[str, str]) -> dict[str, str]:
