@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from textual import events
 from textual.content import Content
 from textual.widgets import Tab, Tabs
 
@@ -40,6 +41,10 @@ class FixedTabs(Tabs, can_focus=False):
     def on_mount(self) -> None:
         if self.query(f"#{self._at}"):  # a screen that closes while it opens has lost its tabs
             self.active = self._at
+
+    def on_resize(self, event: events.Resize) -> None:
+        if not self.query("Underline"):  # its parts go first while the screen closes
+            event.prevent_default()
 
     def on_tab_clicked(self, event: Tab.Clicked) -> None:
         event.prevent_default()

@@ -4,6 +4,7 @@ thing is left."""
 from __future__ import annotations
 
 import pytest
+from textual.events import Resize
 from textual.widgets import Tab
 
 from rmqadmin.tui.screens.base import DashboardScreen
@@ -74,5 +75,9 @@ async def test_tabs_of_a_screen_that_closes_may_be_gone(driver: Driver) -> None:
     await at_row(driver, "g", GROUP, "enter")
     screen = driver.app.screen
     assert isinstance(screen, GroupScreen)
-    await screen.query_one(TabLine).query(Tab).remove()
+    tabs = screen.query_one(TabLine)
+    await tabs.query(Tab).remove()
     screen.show_frame()
+    await tabs.query("*").remove()
+    tabs.post_message(Resize(tabs.size, tabs.virtual_size))
+    await driver.handled(tabs)
