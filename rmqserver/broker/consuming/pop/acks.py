@@ -211,6 +211,7 @@ class Acks:
             return ChangeInvisibleTimeAnswer()
         until_ms = saturated(self._clock_ms() + header.invisible_time)
         self._orders.hide(group, topic, queue_id, header.offset, handle.pop_time_ms, until_ms)
+        self._waiting.wake(topic, group, queue_id)  # a pop that is held waits for the time before
         return ChangeInvisibleTimeAnswer(
             pop_time=handle.pop_time_ms, invisible_time=until_ms - handle.pop_time_ms, revive_qid=ORDER_REVIVE_QUEUE_ID
         )

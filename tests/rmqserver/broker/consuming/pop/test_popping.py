@@ -10,6 +10,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import CheckPoint
 from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.headers.popping import PopHeader
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
@@ -17,9 +18,11 @@ from rmqserver.broker.consuming.pop import popping
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue
+from rmqserver.broker.consuming.pop.waiting import POP
 from rmqserver.broker.tables import config_table, consumer_offsets
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
 from tests.rmqserver.store.conftest import put
+from tests.support.stub_connection import StubConnection
 
 BODY_LENGTH_AT, QUEUE_OFFSET_AT, MAGIC_AT = -4, -68, -84
 """Fields of a record, counted from its body."""
@@ -453,6 +456,21 @@ def test_after_a_crash_nothing_is_popped_again_before_its_time(bench: Bench) -> 
     assert bench.take() == []
     bench.wait(DUE_MS)
     assert [each.body for each in bench.take()] == [b"one"]
+
+
+def test_a_pop_that_waits_in_order_looks_again_when_the_time_that_it_waits_for_changes(bench: Bench) -> None:
+    bench.send(b"one")
+    (taken,) = bench.take(order=True, invisible_ms=600_000)
+    header = PopHeader(
+        consumer_group=GROUP, topic=TOPIC, queue_id=-1, max_msg_nums=1, invisible_time=600_000, poll_time=20_000,
+        init_mode=0, order=True,
+    )  # fmt: skip
+    looked: list[str] = []
+    bench.pop.waiting.hold(POP, header, StubConnection(), bench.clock.now_ms + 20_000, lambda: looked.append("again"))
+    bench.change(taken.handle, 0)
+    bench.pop.end_round()
+    assert looked == ["again"]
+    assert [each.body for each in bench.take(order=True)] == [b"one"]
 
 
 def test_after_a_crash_a_full_table_of_offsets_prevents_no_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
