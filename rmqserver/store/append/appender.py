@@ -125,10 +125,11 @@ class Appender:
             self._check(entry, sys_flag, size, body_size, properties)
             self._check_numbers(queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_offset)
             self._roll_for(size)
-            return self.append(
-                topic, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
-                properties, prepared_offset, found_keys,
+            appended = self.round.append(
+                entry, queue, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
+                properties, prepared_offset, tags_code, found_keys,
             )  # fmt: skip
+            assert appended is not None
         return appended
 
     def _due_code(self, entry: Topic, properties: bytes) -> int:
