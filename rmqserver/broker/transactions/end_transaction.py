@@ -15,7 +15,7 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.endings import indexed, transaction_of
+from rmqserver.broker.transactions.endings import CLOCK_ERROR_MAX_MS, indexed, transaction_of
 from rmqserver.broker.transactions.half_messages import committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.operation import UNSET_REMARK, Refused
@@ -57,7 +57,8 @@ class EndTransactions:
     def place_of(self, producer_group: str, unique_key: str) -> tuple[int, int] | None:
         """Log offset and queue offset of the newest such half message in the index. It may wait for the device."""
         place = None
-        for half in indexed(self._store, TRANSACTION_HALF_TOPIC, unique_key, 0, self._clock_ms() + 86_400_000):
+        end_ms = self._clock_ms() + CLOCK_ERROR_MAX_MS
+        for half in indexed(self._store, TRANSACTION_HALF_TOPIC, unique_key, 0, end_ms):
             if half.properties.get(props.PRODUCER_GROUP) == producer_group:
                 place = half.log_offset, half.queue_offset
         return place

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 REMEMBERED_MAX = 50_000
 """Transactions that have copies. The oldest is forgotten first; then only the offsets of its newest copy end it."""
 
+CLOCK_ERROR_MAX_MS = 86_400_000
+"""How far store times may be off: clocks change."""
+
 COPIES_MAX = 64
 """Records that are looked at for one transaction: one for each check, and others with the same hash."""
 
@@ -105,7 +108,7 @@ class History:
         transaction = transaction_of(half, properties)
         if not transaction[0]:
             return []
-        begin_ms, end_ms = half.store_timestamp_ms - 86_400_000, self._store.clock_ms() + 86_400_000  # clocks change
+        begin_ms, end_ms = half.store_timestamp_ms - CLOCK_ERROR_MAX_MS, self._store.clock_ms() + CLOCK_ERROR_MAX_MS
         return [
             message for topic in topics
             for message in indexed(self._store, topic, transaction[0], begin_ms, end_ms)
