@@ -107,7 +107,7 @@ def java_version(program: str) -> int | None:
 
 @cache
 def _said_version(program: str, _changed_ns: int) -> int | None:
-    """As ``java_version``, cached while the file is unchanged, because Java is slow to answer. A failure is
+    """As ``java_version``. Java is slow to answer, so an answer is cached while the file is unchanged; a failure is
     not."""
     said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
     found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)

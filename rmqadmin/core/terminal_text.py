@@ -19,8 +19,8 @@ def printable(text: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """The width in terminal cells, without loading Rich's table of widths: wide East Asian characters take
-    two, combining marks none."""
+    """The width in terminal cells: wide East Asian characters take two, combining marks none. Rich's table of widths
+    is slow to load."""
     return len(text) if text.isascii() else sum(map(_cell_width, text))
 
 

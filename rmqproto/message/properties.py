@@ -74,7 +74,7 @@ PRODUCER_SEQ = "PRODUCER_SEQ"
 TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 """If a message has several, the first of these counts."""
 DELAYING_NAMES = frozenset({DELAY, *TIMER_NAMES})
-"""A message that has one of these is delivered later."""
+"""A message that is sent with one of these is delivered later. Dead letters have DELAY, too."""
 
 MARKS_OF_USE = frozenset({
     RETRY_TOPIC, DELAY, RECONSUME_TIME, MAX_RECONSUME_TIMES, REAL_TOPIC, REAL_QUEUE_ID, MIN_OFFSET, MAX_OFFSET,

@@ -28,7 +28,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
-"""Dead letters have the last one, too."""
 _TEXTS = {
     "tag": props.TAGS, "message_group": props.SHARDING_KEY, "lite_topic": props.LITE_TOPIC,
     "trace_context": props.TRACE_CONTEXT,
