@@ -14,7 +14,7 @@ from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import DOCUMENTS, Color, Format
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
+from rmqadmin.core.contexts.context import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import guards
 from rmqclient.addresses import parse_namesrvs
 

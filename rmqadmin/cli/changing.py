@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rmqadmin.cli.call import Call
-from rmqadmin.core.access.enforcement import without_effect
+from rmqadmin.core.access.users import without_effect
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, carry_out, plan_each, rows_of, take, targets_done, warn
 from rmqclient.addresses import split_address

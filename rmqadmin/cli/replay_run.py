@@ -14,7 +14,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import pairs
 from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, PaceOptions, SparkOptions
 from rmqadmin.core.messages.redriving import Replayed
-from rmqadmin.core.rate_dial import limits_text
+from rmqadmin.core.progress import limits_text
 from rmqproto.errors import RequestTimeoutError, UsageError
 from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.names import dlq_topic, group_in_topic

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.terminal_guard import guard_terminal
-from rmqadmin.core.rate_dial import RateDial, SpeedGauge
+from rmqadmin.core.progress import RateDial, SpeedGauge
 
 if TYPE_CHECKING:
     from rmqreplay.run.hooks import ReplayProgress

@@ -7,8 +7,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.registry import find
-from rmqadmin.core.audit_rows import AuditRow, audit_rows
-from rmqadmin.core.audit_trail import AuditedCommand, read_commands_untrusted
+from rmqadmin.core.audit_trail import AuditedCommand, AuditRow, audit_rows, read_commands_untrusted
 from rmqadmin.core.results import ResultOf
 from rmqproto.times import time_range
 from rmqproto.wording import counted

@@ -16,7 +16,14 @@ from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, parse_format
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
-from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ContextColor, ContextSettings, setting_text
+from rmqadmin.core.contexts.context import (
+    ASKED_AT_ONCE_MAX,
+    NO_CONTEXT,
+    Context,
+    ContextColor,
+    ContextSettings,
+    setting_text,
+)
 from rmqadmin.core.contexts.context_rows import (
     ContextChecks,
     Contexts,
@@ -27,7 +34,6 @@ from rmqadmin.core.contexts.context_rows import (
     effective_rows,
 )
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
 from rmqadmin.core.contexts.settings_file import read_settings

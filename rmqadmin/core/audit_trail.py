@@ -1,4 +1,6 @@
-"""The log of changes: its entries, and what one change writes into it."""
+"""The log of changes: its entries, what one change writes into it, and its rows."""
+
+from __future__ import annotations
 
 import errno
 import os
@@ -9,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.changes import FieldChange, FreeTextChange
 from rmqadmin.core.own_files import alone_in, make_private_dir, state_dir
-from rmqadmin.core.results import Result, Row, columns
+from rmqadmin.core.results import TIME, Result, ResultColumn, Row, columns, doc, row_of
 from rmqadmin.core.tables.values import machine_text
 from rmqproto.errors import UsageError
 
@@ -284,3 +286,50 @@ def _without_secret(change: FieldChange) -> FieldChange:
         return change
     before, after = (None if value is None else HIDDEN for value in (change.before, change.after))
     return FieldChange(change.field, before, after)
+
+
+class AuditRow(Row, frozen=True):
+    time_ms: Annotated[int, TIME, doc("when the command began to change something")]
+    user: Annotated[str | None, doc("who: the user of the process", minor=True)]
+    host: Annotated[str | None, doc("on which machine", wide=True)]
+    context: Annotated[str | None, doc("the context; tables show the name servers if none counted", minor=True)]
+    namesrv_addr: Annotated[str | None, doc("the name servers", wide=True)]
+    command: Annotated[str | None, doc("the command", vital=True)]
+    arguments: Annotated[dict[str, Any], doc("its options, but for free text")]
+    target: Annotated[str | None, doc("the server; none if the answer says nothing of single ones")]
+    action: Annotated[str | None, doc("create, change, delete and so on")]
+    changes: Annotated[list[FieldChange], doc("field, before, after; secrets are not written down")]
+    outcome: Annotated[str, doc("done, failed, partly failed, interrupted; unfinished: running or killed", vital=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+    id: Annotated[str, doc("of the command", key=True, wide=True)]
+
+    def shown(self, column: ResultColumn) -> Any:
+        if column.name == "context" and self.context is None:
+            return self.namesrv_addr
+        return super().shown(column)
+
+
+def audit_rows(one: AuditedCommand) -> list[AuditRow]:
+    begin, end = one.begin, one.end
+    whole = row_of(
+        AuditRow,
+        begin,
+        target=None,
+        action=None,
+        changes=[],
+        outcome="unfinished" if end is None else end.outcome or "",
+        error=None if end is None else end.error,
+    )
+    if end is None or not end.changes:
+        return [whole]
+    return [
+        msgspec.structs.replace(
+            whole,
+            target=each.target,
+            action=each.action,
+            changes=each.changes,
+            outcome="done" if each.done else "failed",
+            error=each.error,
+        )
+        for each in end.changes
+    ]

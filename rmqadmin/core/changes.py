@@ -17,7 +17,7 @@ from rmqadmin.core.contexts.permission import ChangeRefusedError, StoppedAtQuest
 from rmqadmin.core.results import FoundRows, Notice, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
-from rmqadmin.core.topics.perms import perm_words
+from rmqadmin.core.units import perm_words
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import (
     ConnectError,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
+from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute

@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.output.output_format import Color, Format, parse_format
-from rmqadmin.core.contexts.defaults import (
+from rmqadmin.core.contexts.context import (
     ASKED_AT_ONCE_DEFAULT,
     ASKED_AT_ONCE_MAX,
     NAMESRV_DEFAULT,

@@ -8,7 +8,7 @@ from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedC
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core import targets
-from rmqadmin.core.access.enforcement import without_effect
+from rmqadmin.core.access.users import without_effect
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode

@@ -8,7 +8,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, AskedBroker, ConsumerGroup, Jstack, Topic
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
-from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, write_files
+from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ProducerRow, producer_rows, write_files
 from rmqadmin.core.groups.consumption import (
     GroupClients,
     Subscription,
@@ -17,7 +17,6 @@ from rmqadmin.core.groups.consumption import (
     group_brokers,
     online_clients,
 )
-from rmqadmin.core.groups.producers import ProducerRow, producer_rows
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqclient.addresses import split_address

@@ -30,10 +30,9 @@ from rmqadmin.core.messages.dead_letters import (
 )
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
-from rmqadmin.core.messages.message_source import QueueReader, Sieve
+from rmqadmin.core.messages.message_source import QueueReader, Sieve, in_time_order
 from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.redriving import Replayed
-from rmqadmin.core.messages.time_order import in_time_order
 from rmqadmin.core.results import TIME, FoundRows, Row, doc, some_failed
 from rmqadmin.core.targets import find_route
 from rmqproto.errors import NotFoundError, StorageError, UsageError

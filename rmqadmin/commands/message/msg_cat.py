@@ -17,9 +17,8 @@ from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.messages.format_string import FormatString
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
-from rmqadmin.core.messages.message_source import QueueReader, Sieve
+from rmqadmin.core.messages.message_source import QueueReader, Sieve, SiftExtent, covered_text, sifted
 from rmqadmin.core.messages.queue_reading import places
-from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import ResultOf, Row
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions

@@ -11,9 +11,8 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.formats import FileFormat, checked_format, encoded, write_whole
-from rmqadmin.core.messages.message_source import QueueReader, Sieve
+from rmqadmin.core.messages.message_source import QueueReader, Sieve, SiftExtent, covered_text, sifted
 from rmqadmin.core.messages.queue_reading import places
-from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions

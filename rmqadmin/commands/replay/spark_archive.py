@@ -12,7 +12,7 @@ from rmqadmin.cli.options.replay_options import SparkOptions
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
-from rmqadmin.core.groups.retention import KeptSettings
+from rmqadmin.core.groups.lag_trend import KeptSettings
 from rmqadmin.core.results import Notice, ResultOf, Row, doc
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError

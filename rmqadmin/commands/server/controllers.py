@@ -13,7 +13,7 @@ from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
-from rmqadmin.core.servers.replicas import controllers_meta, leader_addr
+from rmqadmin.core.servers.meant_brokers import controllers_meta, leader_addr
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.codes import ResponseCode as C
 from rmqproto.errors import RefusedError, UsageError

@@ -8,7 +8,7 @@ from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, Contro
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
-from rmqadmin.core.servers.replicas import leader_addr, named_brokers
+from rmqadmin.core.servers.meant_brokers import leader_addr, named_brokers
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError

@@ -29,7 +29,6 @@ from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, p
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.namesrv_tables import delete_steps, put_steps
-from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.stored_queues import unread_ids
 from rmqadmin.core.topics.topic_changes import (
     OUT_OF_REACH,
@@ -44,6 +43,7 @@ from rmqadmin.core.topics.topic_changes import (
     unconsumed_text,
 )
 from rmqadmin.core.topics.topic_config import parse_attributes, plan_perm, read_topic, topic_config_text
+from rmqadmin.core.units import parse_perm
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE

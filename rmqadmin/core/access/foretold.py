@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from rmqadmin.core.access.acls import entry_text
-from rmqadmin.core.access.enforcement import switches
-from rmqadmin.core.access.users import username_of
+from rmqadmin.core.access.users import switches, username_of
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines

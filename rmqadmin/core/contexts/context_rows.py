@@ -7,9 +7,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.contexts.context import Context, setting_text
+from rmqadmin.core.contexts.context import Context, addresses_of, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import addresses_of
 from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, SettingKind, name_in_use
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqproto.errors import RocketMQError, UsageError

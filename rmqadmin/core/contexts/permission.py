@@ -13,7 +13,7 @@ from contextlib import suppress
 from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.contexts.defaults import addresses_of
+from rmqadmin.core.contexts.context import addresses_of
 from rmqclient.addresses import split_address
 from rmqproto.errors import RocketMQError, UsageError
 

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
-from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import (
+from rmqadmin.core.contexts.context import (
     ASKED_AT_ONCE_DEFAULT,
     NAMESRV_DEFAULT,
+    NO_CONTEXT,
     TIMEOUT_DEFAULT_S,
     AskedAtOnce,
+    Context,
     Seconds,
+    ServerSettings,
     addresses_of,
 )
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.own_files import config_dir
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
 from rmqclient.tls import TlsFiles, tls_context

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
+from rmqadmin.core.contexts.context import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded

@@ -1,5 +1,5 @@
 """A group's clients by their own information (307), all of them or one in detail, as ``consumerStatus`` and
-``consumer`` show it."""
+``consumer`` show it; and the producers of a broker."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from rmqadmin.core.groups.consumption import ClientAnswer, Subscription
 from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
 from rmqadmin.core.results import TIME, ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
+from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name
 
@@ -238,3 +239,29 @@ def write_files(result: GroupStatus) -> None:
             if ".." in path.parts or path.is_absolute():
                 continue  # a client may choose any id
             write_file(path, running_info.running_info_text(answer.info).encode())
+
+
+class ProducerRow(Row, frozen=True):
+    group: Annotated[str, doc("producer group", key=True)]
+    client_id: Annotated[str | None, doc("client id; none if the group has no client any more", key=True)]
+    client_addr: Annotated[str | None, doc("where it connects from")]
+    language: Annotated[str | None, doc("what it is written in")]
+    version: Annotated[str | None, doc("release of its client library")]
+    last_heard_ms: Annotated[int | None, TIME, doc("when its last heartbeat came")]
+
+
+def producer_rows(by_group: Mapping[str, Sequence[ProducerInfo]]) -> list[ProducerRow]:
+    """One row a client, and one for a group without any."""
+    nobody = ProducerInfo(client_id="")
+    return [
+        ProducerRow(
+            group=group,
+            client_id=client.client_id or None,
+            client_addr=client.remote_ip.removeprefix("/") or None,
+            language=client.language,
+            version=version_name(client.version) if client.client_id else None,
+            last_heard_ms=client.last_update_timestamp or None,
+        )
+        for group in sorted(by_group)
+        for client in sorted(by_group[group], key=lambda client: client.client_id) or [nobody]
+    ]

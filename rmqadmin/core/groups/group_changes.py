@@ -9,8 +9,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of
-from rmqadmin.core.groups.group_config import group_fields
+from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of, group_fields
 from rmqadmin.core.topics.topic_changes import messages_in
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig

@@ -12,11 +12,18 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
-from rmqadmin.core.groups.lag_trend import Idle, LagTrend, first_waiting_ms, lost_count, stuck_queues, trend_of
+from rmqadmin.core.groups.lag_trend import (
+    Idle,
+    KeptSettings,
+    LagTrend,
+    first_waiting_ms,
+    lost_count,
+    read_min_offsets,
+    stuck_queues,
+    trend_of,
+)
 from rmqadmin.core.groups.queue_owners import BROADCASTING, QueueOwners, QueueState, members_max, read_queue_owners
-from rmqadmin.core.groups.retention import KeptSettings, read_min_offsets
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_PASSIVELY, CONSUME_POP
@@ -56,6 +63,9 @@ def _message_count(admin: AdminClient, broker: BrokerData, topic: str) -> int:
     return sum(each.max_offset - each.min_offset for each in ends)
 
 
+_NEAR_PART = 10
+"""If less than one part in this many of the retention time is left, the user is told."""
+
 QUEUES_DATED_MAX = 64
 """How many queues of one group have their first waiting message read. A broker counts each as a message delivered."""
 
@@ -90,12 +100,16 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.min_offset is None else lost_count(self.entry, self.min_offset)
 
     def retention_left_ms(self, now_ms: int) -> int | None:
-        """How long the first waiting message is still safe from deletion by age."""
-        return retention.left_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
+        """How long the first waiting message is still safe from deletion by age; below 0 it may be deleted at any time.
+        None if unknown."""
+        if self.oldest_waiting_ms is None or self.reserved_ms is None:
+            return None
+        return self.oldest_waiting_ms + self.reserved_ms - now_ms
 
     def retention_near_ms(self, now_ms: int) -> int | None:
         """``retention_left_ms``, but None if that is long."""
-        return retention.near_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
+        left_ms = self.retention_left_ms(now_ms)
+        return None if left_ms is None or left_ms >= (self.reserved_ms or 0) // _NEAR_PART else left_ms
 
 
 NOBODY = GroupClients({}, {}, {}, None, None, None)

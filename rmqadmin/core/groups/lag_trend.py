@@ -1,4 +1,8 @@
-"""How old a lag is, and how it changes."""
+"""How old a lag is, how it changes, and how long the messages in it are still kept.
+
+A broker deletes a file of its log when the newest message in it is older than ``fileReservedTime`` hours, so a message
+is safe for that long after it was stored.
+"""
 
 import time
 from collections.abc import Mapping
@@ -170,3 +174,40 @@ def first_waiting_ms(
     if heads is not None:
         heads.put(queue, entry.consumer_offset, messages[0].store_timestamp_ms)
     return messages[0].store_timestamp_ms
+
+
+_KEPT_S = 600.0
+_HOUR_MS = 3_600_000
+
+
+class KeptSettings:
+    """What brokers' settings say of retention and disks, by address, as read in the last ten minutes. Any thread may
+    use it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
+
+    def reserved_ms(self, admin: AdminClient, broker_addr: str) -> int | None:
+        """How long a broker keeps messages. None if it does not say."""
+        hours = self.of(admin, broker_addr).get("fileReservedTime", "")
+        return int(hours) * _HOUR_MS if hours.isdecimal() else None
+
+    def of(self, admin: AdminClient, broker_addr: str) -> Mapping[str, str]:
+        """A broker's settings; empty if it does not say."""
+        asked_s, settings = self._known.get(broker_addr, (float("-inf"), {}))
+        if time.monotonic() - asked_s >= _KEPT_S:
+            try:
+                settings = admin.broker_config(broker_addr)
+            except RocketMQError:
+                settings = {}
+            self._known[broker_addr] = time.monotonic(), settings
+        return settings
+
+
+def read_min_offsets(admin: AdminClient, broker_addr: str, topic: str) -> dict[MessageQueue, int]:
+    """The queue offset of the first message that remains in each queue. Empty if the broker does not say."""
+    try:
+        table = admin.topic_stats(broker_addr, topic).offset_table
+    except RocketMQError:
+        return {}
+    return {queue: ends.min_offset for queue, ends in table.items()}

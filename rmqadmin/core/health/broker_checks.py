@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from rmqadmin.core import units
-from rmqadmin.core.access.enforcement import SWITCH_ON, switches
+from rmqadmin.core.access.users import SWITCH_ON, switches
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
-from rmqadmin.core.topics.perms import perm_words
+from rmqadmin.core.units import perm_words
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.hosts import is_loopback

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.access.enforcement import switches
+from rmqadmin.core.access.users import switches
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers

@@ -227,7 +227,7 @@ def _is_left(standing: GroupStanding, now_ms: int) -> bool:
 
 
 def deletion_text(left_ms: int) -> str:
-    """When messages are deleted, in words. ``left_ms`` is from ``retention.near_ms``."""
+    """When messages are deleted, in words. ``left_ms`` is from ``retention_near_ms``."""
     return f"deleted in {duration(left_ms)}" if left_ms > 0 else "deleted at any time now"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts, is_uneven, uneven_topics
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
-from rmqadmin.core.topics.perms import perm_words
 from rmqadmin.core.topics.stored_queues import read_again, unread_text
+from rmqadmin.core.units import perm_words
 from rmqproto.bodies.routes import TopicConfig, TopicRoute
 from rmqproto.names import group_in_topic
 from rmqproto.perm import PERM_READ, PERM_READ_WRITE, PERM_WRITE

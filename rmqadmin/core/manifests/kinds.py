@@ -20,10 +20,10 @@ from rmqadmin.core.config_lists import (
     wanted,
     without_none,
 )
-from rmqadmin.core.known_fields import check_nested
+from rmqadmin.core.names import check_nested
 from rmqadmin.core.servers.exports import user_groups, user_topics
-from rmqadmin.core.topics.perms import perm_letters
 from rmqadmin.core.topics.topic_changes import shrink_warnings
+from rmqadmin.core.units import perm_letters
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig

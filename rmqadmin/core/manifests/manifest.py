@@ -26,8 +26,8 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.core.known_fields import unknown_field
 from rmqadmin.core.manifests.kinds import KINDS, ObjectKind
+from rmqadmin.core.names import unknown_field
 from rmqadmin.core.user_files import decoded
 from rmqproto.errors import UsageError
 

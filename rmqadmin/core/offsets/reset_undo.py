@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rmqadmin.core.known_fields import check_nested
+from rmqadmin.core.names import check_nested
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.own_files import state_dir, write_undo_file
 from rmqproto.bodies.base import MessageQueue

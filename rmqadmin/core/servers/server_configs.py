@@ -12,7 +12,7 @@ from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import ask_addrs
-from rmqadmin.core.topics.perms import perm_of_letters
+from rmqadmin.core.units import perm_of_letters
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
 

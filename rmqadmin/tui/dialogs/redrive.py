@@ -19,7 +19,7 @@ from rmqadmin.core.messages.redriving import (
     plan_letters,
     send_letters,
 )
-from rmqadmin.core.rate_dial import RateDial, SpeedGauge, limits_text
+from rmqadmin.core.progress import RateDial, SpeedGauge, limits_text
 from rmqadmin.core.units import size
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog
 from rmqadmin.tui.dialogs.fields import FormField

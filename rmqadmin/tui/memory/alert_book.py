@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
-from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, AlertState, Bounds
+from rmqadmin.core.alerts.alert_rules import UNKNOWN_VALUE, AlertRule, AlertState, Bounds, Condition
 from rmqadmin.core.health.facts import BrokerFacts
 from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.tables.marks import BY_GRADE, Mark

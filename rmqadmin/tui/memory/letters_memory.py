@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
+from rmqadmin.core.alerts.alert_rules import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
 from rmqadmin.core.health.group_checks import new_letters_finding
 from rmqadmin.core.tables.marks import Mark

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.audit_rows import AuditRow
-from rmqadmin.core.groups.producers import ProducerRow
+from rmqadmin.core.audit_trail import AuditRow
+from rmqadmin.core.groups.client_status import ProducerRow
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqadmin.core.groups.client_status import ProducerRow
 from rmqadmin.core.groups.described_groups import GroupBrokerRow
-from rmqadmin.core.groups.producers import ProducerRow
 from rmqadmin.core.health.finding import Subject, SubjectKind
-from rmqadmin.core.messages.open_halves import HalfRow
+from rmqadmin.core.messages.waiting import DelayRow, HalfRow
 from rmqadmin.core.results import Row
-from rmqadmin.core.servers.delay_levels import DelayRow
 from rmqadmin.core.topics.described import RouteRow, TopicBrokerRow
 from rmqadmin.tui.screens.selected import of_subject
 from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen

@@ -10,9 +10,8 @@ import msgspec
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
-from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting
+from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting, read_min_offsets
 from rmqadmin.core.groups.queue_owners import read_queue_owners
-from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables

@@ -8,14 +8,12 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.audit_rows import AuditRow, audit_rows
-from rmqadmin.core.audit_trail import read_commands_untrusted
+from rmqadmin.core.audit_trail import AuditRow, audit_rows, read_commands_untrusted
+from rmqadmin.core.groups.client_status import ProducerRow, producer_rows
 from rmqadmin.core.groups.described_groups import GroupBrokerRow, group_broker_rows
-from rmqadmin.core.groups.producers import ProducerRow, producer_rows
-from rmqadmin.core.messages.open_halves import READ_MAX, HalfRow, half_rows
+from rmqadmin.core.messages.waiting import READ_MAX, DelayRow, HalfRow, delay_rows, half_rows, timers_text
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.core.servers.delay_levels import DelayRow, delay_rows, timers_text
 from rmqadmin.core.topics.described import RouteRow, TopicBrokerRow, groups_of, route_rows, topic_broker_rows
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import groups

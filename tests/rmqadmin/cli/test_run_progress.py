@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqadmin.cli import run_progress
 from rmqadmin.cli.run_progress import ProgressLines, StageLines
-from rmqadmin.core.rate_dial import RATE_MIN, RateDial
+from rmqadmin.core.progress import RATE_MIN, RateDial
 from rmqreplay.run.hooks import ReplayProgress
 from rmqreplay.sending.permit_service import PermitService
 from tests.support.servers import until

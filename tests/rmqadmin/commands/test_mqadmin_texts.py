@@ -9,8 +9,8 @@ from rmqadmin.commands.server.broker_stats import BrokerStatus
 from rmqadmin.commands.server.cluster_list import Brokers, DayCounts
 from rmqadmin.commands.topic.topic_lists import TopicGroup, TopicGroups, Topics
 from rmqadmin.commands.topic.topic_views import Route
+from rmqadmin.core.config_lists import group_config_text
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
-from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType, Track
 from rmqadmin.core.messages.message_rows import Messages, Shown
 from rmqadmin.core.messages.sending import Sent

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rmqadmin.commands.group.progress import GroupFindings, GroupsProgress
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
+from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqclient.admin import AdminClient

@@ -9,8 +9,8 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core import targets
+from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.targets import ask_each, asking_at_once
 from tests.rmqadmin.conftest import Rmqadmin
 

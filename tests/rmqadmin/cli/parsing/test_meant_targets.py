@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.registry import ENTRIES, find
-from rmqadmin.core.contexts.defaults import addresses_of
+from rmqadmin.core.contexts.context import addresses_of
 from rmqadmin.core.servers.meant_brokers import broker_addr_of, broker_name_of
 from rmqclient.addresses import parse_addresses, parse_namesrvs
 from rmqclient.admin import AdminClient

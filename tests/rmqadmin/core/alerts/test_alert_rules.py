@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.alerts.alert_rules import AlertRule, Condition, parse_alert_rules, read_alert_rules
-from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, AlertState, Bounds
+from rmqadmin.core.alerts.alert_rules import (
+    UNKNOWN_VALUE,
+    AlertRule,
+    AlertState,
+    Bounds,
+    Condition,
+    parse_alert_rules,
+    read_alert_rules,
+)
 from rmqproto.errors import UsageError
 
 FILE = """

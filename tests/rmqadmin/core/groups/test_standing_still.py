@@ -1,9 +1,10 @@
 """Since when queues of a group have stood still, and how long their waiting messages are kept."""
 
-from rmqadmin.core.groups import retention
+from rmqadmin.core.groups.group_standing import QueueStanding
+from rmqadmin.core.groups.lag_trend import KeptSettings
 from rmqadmin.core.groups.rebalances import StandingStill
-from rmqadmin.core.groups.retention import KeptSettings
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.statistics import ConsumeOffset
 from tests.rmqadmin.core.groups.test_lag_trend import A, B, reading
 
 HOUR_MS = 3_600_000
@@ -20,11 +21,15 @@ def test_a_queue_stands_still_from_the_last_reading_at_which_it_was_there() -> N
 
 def test_what_is_near_to_being_deleted() -> None:
     now_ms, reserved_ms = 1000 * HOUR_MS, 100 * HOUR_MS
-    assert retention.near_ms(now_ms - 90 * HOUR_MS, reserved_ms, now_ms) is None
-    assert retention.near_ms(now_ms - 91 * HOUR_MS, reserved_ms, now_ms) == 9 * HOUR_MS
-    assert retention.near_ms(now_ms - 101 * HOUR_MS, reserved_ms, now_ms) == -HOUR_MS
-    assert retention.near_ms(None, reserved_ms, now_ms) is None
-    assert retention.left_ms(now_ms, None, now_ms) is None
+
+    def standing(oldest_ms: int | None, reserved_ms: int | None = reserved_ms) -> QueueStanding:
+        return QueueStanding(queue=A, entry=ConsumeOffset(), oldest_waiting_ms=oldest_ms, reserved_ms=reserved_ms)
+
+    assert standing(now_ms - 90 * HOUR_MS).retention_near_ms(now_ms) is None
+    assert standing(now_ms - 91 * HOUR_MS).retention_near_ms(now_ms) == 9 * HOUR_MS
+    assert standing(now_ms - 101 * HOUR_MS).retention_near_ms(now_ms) == -HOUR_MS
+    assert standing(None).retention_near_ms(now_ms) is None
+    assert standing(now_ms, None).retention_left_ms(now_ms) is None
 
 
 def test_how_long_brokers_keep_messages_is_asked_once() -> None:

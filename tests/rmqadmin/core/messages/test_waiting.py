@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.messages import open_halves
-from rmqadmin.core.messages.open_halves import half_rows
+from rmqadmin.core.messages import waiting
+from rmqadmin.core.messages.waiting import half_rows
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode
 from rmqproto.headers.transactions import COMMIT, ROLLBACK
@@ -34,7 +34,7 @@ def test_ended_transactions_are_not_open_and_those_past_the_bound_are_told(
         assert (row.broker_name, row.topic, row.group, row.check_count) == ("broker-a", "TransTopic", GROUP, 0)
         assert is_all
         before = admin.consumer_offset(addr, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, 0)
-        monkeypatch.setattr(open_halves, "READ_MAX", 3)
+        monkeypatch.setattr(waiting, "READ_MAX", 3)
         [few], is_all = half_rows(admin, "broker-a", addr)
         assert (few.open_count, is_all) == (1, False)
         assert admin.consumer_offset(addr, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, 0) == before

@@ -7,9 +7,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.messages.message_source import QueueReader, Sieve
+from rmqadmin.core.messages.message_source import QueueReader, Sieve, SiftExtent, in_time_order, sifted
 from rmqadmin.core.messages.queue_reading import QueuePlace
-from rmqadmin.core.messages.time_order import SiftExtent, in_time_order, sifted
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.record import StoredMessage
