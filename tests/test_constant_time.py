@@ -23,7 +23,7 @@ HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")
 
 COMPARING = {
     "rmqproto/wire/signing.py": {"has_signed", "has_signed_content"},
-    "rmqadmin/tui/browser/browser_gate.py": {"knows"},
+    "rmqadmin/tui/browser/browser_server.py": {"knows"},
     "rmqreplay/sending/permit_service.py": {"answer"},
 }
 """The functions that compare proofs."""

@@ -204,7 +204,7 @@ def _settings(
             return recorded
         if read_only:
             return call.new_client(DashboardClient, read_only=True)
-        from rmqadmin.tui.audited_client import AuditedClient
+        from rmqadmin.tui.dashboard_client import AuditedClient
 
         trail = call.new_trail(tell)
         client = call.new_client(AuditedClient, read_only=False, before_change=trail.begin)

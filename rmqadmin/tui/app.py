@@ -44,7 +44,7 @@ _NOUNS = {
     "pulse": ("rmqadmin.tui.screens.pulse", "PulseScreen"),
     "topics": ("rmqadmin.tui.screens.topics", "TopicsScreen"),
     "groups": ("rmqadmin.tui.screens.groups", "GroupsScreen"),
-    "letters": ("rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
+    "letters": ("rmqadmin.tui.screens.messages", "DeadLettersScreen"),
     "brokers": ("rmqadmin.tui.screens.brokers", "BrokersScreen"),
     "search": ("rmqadmin.tui.screens.search", "SearchScreen"),
 }
@@ -320,7 +320,7 @@ class DashboardApp(BaseApp):
 
     def action_keys(self) -> None:
         """Shows every key of the focused widget and its screen."""
-        from rmqadmin.tui.dialogs.keys import KeysScreen
+        from rmqadmin.tui.dialogs.dialog import KeysScreen
 
         self.push_screen(KeysScreen(self.screen))
 

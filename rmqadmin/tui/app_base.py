@@ -16,13 +16,12 @@ from textual.reactive import reactive
 from textual.widgets import Input
 
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.key_map import keymap, unknown_names
+from rmqadmin.tui.key_map import as_narrow, keymap, unknown_names
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.wide_keys import as_narrow
+from rmqadmin.tui.themes import readable
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient

@@ -2,15 +2,17 @@
 it come the footer, the sheet of keys (``?``), the page ``docs/dashboard-keys.md``, and the names by which users choose
 keys of their own.
 
-What changes something has ``ctrl`` or a capital letter, or opens a form.
-"""
+What changes something has ``ctrl`` or a capital letter, or opens a form."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 
 import msgspec
 from textual.binding import Binding
+from textual.events import Key
+from textual.keys import KEY_NAME_REPLACEMENTS
 
 from rmqadmin.core.names import did_you_mean
 
@@ -123,3 +125,22 @@ def unknown_names(names: Iterable[str]) -> list[str]:
         for one in names
         if one not in KEYS
     ]
+
+
+_FIRST, _LAST, _APART = 0xFF01, 0xFF5E, 0xFEE0
+"""The full-width forms, in the order of ASCII, and how far they are from it."""
+
+_OTHERS = {"。": ".", "、": "/", "　": " "}
+"""What else these keys give."""
+
+
+def as_narrow(event: Key) -> Key:
+    """The key that was meant. Not for a line of text, where it is what the user typed."""
+    wide = event.character
+    if wide is None or len(wide) != 1 or not (_FIRST <= ord(wide) <= _LAST or wide in _OTHERS):
+        return event
+    narrow = _OTHERS.get(wide) or chr(ord(wide) - _APART)
+    if narrow.isalnum():
+        return Key(narrow, narrow)
+    name = unicodedata.name(narrow).lower().replace("-", "_").replace(" ", "_")
+    return Key(KEY_NAME_REPLACEMENTS.get(name, name), narrow)

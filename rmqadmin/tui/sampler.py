@@ -15,7 +15,7 @@ from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import broker_sets, groups, messages, pulse, topics
+from rmqadmin.tui.sources import brokers, groups, messages, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX
@@ -244,13 +244,13 @@ class Sampler:
     async def _take_sets(self, feed: Feed) -> None:
         """Asks masters, slaves and controllers about each other. They know of brokers that the name server has
         forgotten."""
-        found = await feed.ask(broker_sets.read_sets, self._memory, self._now_ms())
+        found = await feed.ask(brokers.read_sets, self._memory, self._now_ms())
         self.pulse.take_set_findings(found.sets, found.findings)
 
     async def _take_tables(self, feed: Feed) -> None:
         """Asks what the screens that are not shown would ask, for some of their rows. Only for a recording."""
         memory = self._memory
-        await feed.ask(broker_sets.read_sets, memory, self._now_ms())
+        await feed.ask(brokers.read_sets, memory, self._now_ms())
         known_topics = (await feed.ask(topics.read_topics, memory)).rows
         asked = self._tables_turns.next(list(known_topics), TABLES_ASKED_MAX)
         await feed.ask(topics.read_numbers, memory, {name: known_topics[name] for name in asked})

@@ -23,7 +23,7 @@ from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, P
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import close, until_closed, while_open
-from rmqadmin.tui.widgets.compact_input import CompactInput, enter
+from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

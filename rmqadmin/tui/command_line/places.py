@@ -126,9 +126,8 @@ def _save(dashboard: Dashboard, name: str) -> None:
 
 async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None] | None:
     """The screen of a place; None if that is the first screen of its noun."""
-    from rmqadmin.tui.screens.lists import LISTS, list_of
     from rmqadmin.tui.screens.messages import MessagesScreen
-    from rmqadmin.tui.screens.things import broker_tabs, group_tabs, topic_tabs
+    from rmqadmin.tui.screens.things import LISTS, broker_tabs, group_tabs, list_of, topic_tabs
     from rmqadmin.tui.sources.groups import GroupFacts
 
     if asked.word in LISTS:

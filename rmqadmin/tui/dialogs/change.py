@@ -2,14 +2,14 @@
 
 A dialog is data: its fields, and ``act``, which runs twice with the same answers: as a dry run over a read-only client,
 then over a client that may change things (in a read-only dashboard, that one refuses too). Both use the same clock
-reading, so ``-10m`` means the same instant in both.
-"""
+reading, so ``-10m`` means the same instant in both."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from textual import events
@@ -20,12 +20,11 @@ from textual.widgets import Input, OptionList, Static
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
-from rmqadmin.core.changes import Step, carry_out, is_unknown, warn
+from rmqadmin.core.changes import KEEP, ChangeRow, Step, carry_out, is_unknown, warn
 from rmqadmin.core.manifests.undo import carry_out_undoable
-from rmqadmin.core.results import Notice, Result
+from rmqadmin.core.results import Notice, Result, ResultOf, Row, doc
 from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.dialogs.change_lines import ChangeLines
 from rmqadmin.tui.dialogs.dialog import Dialog, NameInput
 from rmqadmin.tui.dialogs.fields import FieldLine, FormField
 from rmqadmin.tui.key_map import bound
@@ -35,6 +34,46 @@ from rmqadmin.tui.widgets.detail import LongText
 from rmqadmin.tui.widgets.tables.columns import column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import RocketMQError
+
+_DELETE = "delete"
+
+
+class ChangeLine(Row, frozen=True):
+    target: Annotated[str, doc("address of the server", key=True)]
+    action: Annotated[str, doc("create, change, keep, delete, or what else is done")]
+    field: Annotated[str | None, doc("what of it is changed", key=True)]
+    before: Annotated[str | None, doc("its value before")]
+    after: Annotated[str | None, doc("its value then", vital=True)]
+    outcome: Annotated[str | None, doc("✔ if it was done, ✖ if not, ? if that is unknown", sparse=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+class ChangeLines(ResultOf[ChangeLine], frozen=True):
+    """What would change, or was changed. ``unknown``: whether each of these may have been done, although it failed."""
+
+    steps: list[ChangeRow]
+    unknown: Sequence[bool] = ()
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(step.action == KEEP for step in self.steps)
+
+    def rows(self) -> Sequence[ChangeLine]:
+        return [line for step, unknown in zip_longest(self.steps, self.unknown) for line in _lines(step, unknown)]
+
+    def problem(self) -> str | None:
+        failed = [step for step in self.steps if step.error is not None]
+        return f"{len(failed)} of {len(self.steps)} failed: {failed[0].error}" if failed else None
+
+
+def _lines(step: ChangeRow, is_unknown: bool | None) -> Iterator[ChangeLine]:
+    """The lines of one step. A deletion has a single line, because all fields go."""
+    changes = [] if step.action == _DELETE else step.changes
+    sides: list[tuple[str | None, str | None, str | None]] = [(one.field, *one.sides()) for one in changes]
+    outcome = "✔ done" if step.done else "? unknown" if is_unknown else "✖ not done" if step.error else None
+    for field, before, after in sides or [(None, None, None)]:
+        yield ChangeLine(step.target, step.action, field, before, after, outcome, step.error)
+
 
 CHANGE_DEADLINE_S = 60.0
 """Long enough for many queues on several brokers. A running change cannot be cancelled."""

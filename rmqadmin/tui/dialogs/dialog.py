@@ -1,4 +1,5 @@
-"""A dialog over a dimmed screen, and the simplest one: a question with one line to type."""
+"""A dialog over a dimmed screen, and the simplest ones: a question with one line to type, and every key that works
+now."""
 
 from __future__ import annotations
 
@@ -6,19 +7,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import ItemGrid, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
+from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import close, until_closed
-from rmqadmin.tui.widgets.compact_input import CompactInput, enter
 from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
+from rmqadmin.tui.widgets.inputs import CompactInput, enter
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -95,3 +98,54 @@ class LineDialog(Dialog):
             close(self)
         else:
             self.say(problem, "$text-error")
+
+
+_NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right", "cursor_left", "cursor_right")
+"""Textual binds these for all that scrolls, but no table here is wider than the terminal, and its cursor is a row."""
+
+_OUR_WORDS = {"Focus Next": "Next part", "Focus Previous": "Part before", "palette": "Palette"}
+_OUR_WORDS |= {"Copy selected text": "Copy selected text"}
+"""Textual's actions in this project's words. They are listed last."""
+
+_PLACES = ("on this screen", "where the cursor is", "everywhere")
+
+
+class KeysScreen(Dialog):
+    """The list of keys. ``?``, ``q`` and Escape close it."""
+
+    AUTO_FOCUS = "#keys"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,q", "close", "Close", show=False)]
+
+    def __init__(self, below: Screen[object]):
+        super().__init__("Keys")
+        self._keys = keys_of(below)
+
+    def parts(self) -> Iterable[Widget]:
+        shown = [(keys, does) for found in self._keys.values() for does, keys in found.items()]
+        key_width = max((display_width(" ".join(keys)) for keys, _ in shown), default=0)
+        width = key_width + 1 + max((display_width(does) for _, does in shown), default=0)
+        with VerticalScroll(id="keys"):
+            for place in _PLACES:
+                yield Static(place, classes="label")
+                with ItemGrid(min_column_width=width):
+                    for does, keys in self._keys[place].items():
+                        aligned = " ".join(keys).rjust(key_width)
+                        yield Static(Content.assemble((aligned, "bold $text-accent"), f" {does}"))
+
+
+def keys_of(screen: Screen[object]) -> dict[str, dict[str, list[str]]]:
+    """The keys that work on a screen now, by the part that handles them and by what they do."""
+    found: dict[str, dict[str, list[str]]] = {place: {} for place in _PLACES}
+    active_bindings = [each for each in screen.active_bindings.values() if not each.binding.system]
+    for where, active, *_ in sorted(active_bindings, key=lambda each: each.binding.description in _OUR_WORDS):
+        if active.description and active.action not in _NEVER_USED:
+            keys = found[_place(where)].setdefault(_OUR_WORDS.get(active.description, active.description), [])
+            if (key := screen.app.get_key_display(active)) not in keys:
+                keys.append(key)
+    return found
+
+
+def _place(node: DOMNode) -> str:
+    if isinstance(node, App):
+        return _PLACES[2]
+    return _PLACES[0] if isinstance(node, Screen) else _PLACES[1]

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Select, Static
 
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.compact_input import CompactInput, enter
+from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import signed_number
 

@@ -12,8 +12,8 @@ from rmqadmin.core.health.facts import BrokerFacts
 from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import count, duration
-from rmqadmin.tui.memory.changes import ChangeLog
 from rmqadmin.tui.memory.cluster import SeenBroker
+from rmqadmin.tui.memory.history import ChangeLog
 from rmqadmin.tui.memory.readings import GroupLag, GroupLags, WorstGroup, same_sum
 from rmqadmin.tui.memory.wrong_list import Wrong
 

@@ -13,10 +13,9 @@ from rmqadmin.core.health.finding import Check, Subject, SubjectKind
 from rmqadmin.core.health.topic_checks import write_permission_findings
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import elapsed
-from rmqadmin.tui.memory.changes import ChangeLog
 from rmqadmin.tui.memory.cluster import SeenBroker, gone_text
-from rmqadmin.tui.memory.history import NumberHistory, Series, cluster_series
-from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, BrokerLine
+from rmqadmin.tui.memory.history import ChangeLog, NumberHistory, Series, cluster_series
+from rmqadmin.tui.memory.readings import LINE_SAMPLES, BrokerLine
 from rmqadmin.tui.memory.wrong_list import Wrong, WrongList
 from rmqproto.ha import MASTER_ID
 

@@ -10,10 +10,8 @@ from rmqadmin.core.health.finding import Check, Subject, SubjectKind
 from rmqadmin.core.health.group_checks import new_letters_finding
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, elapsed
-from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen
-from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
-from rmqadmin.tui.memory.pulse_lines import TREND_WITHIN_MS
-from rmqadmin.tui.memory.readings import Depth
+from rmqadmin.tui.memory.history import ChangeLog, ChangeSeen, NumberChange, NumberHistory, Series
+from rmqadmin.tui.memory.readings import TREND_WITHIN_MS, Depth
 from rmqadmin.tui.memory.wrong_list import WrongList
 from rmqproto.wording import counted
 

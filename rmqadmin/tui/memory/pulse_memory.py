@@ -14,13 +14,11 @@ from rmqadmin.core.servers.set_changes import SetChanges
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.memory.alert_book import AlertBook
 from rmqadmin.tui.memory.broker_memory import BrokerMemory
-from rmqadmin.tui.memory.changes import ChangeLog
 from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.group_memory import GroupMemory
-from rmqadmin.tui.memory.history import NumberHistory, Series, cluster_series
+from rmqadmin.tui.memory.history import ChangeLog, NumberHistory, Series, cluster_series
 from rmqadmin.tui.memory.letters_memory import LettersMemory
-from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, Line, OverTime
-from rmqadmin.tui.memory.readings import Depth, GroupLags, RowReading, WorstGroup
+from rmqadmin.tui.memory.readings import LINE_SAMPLES, Depth, GroupLags, Line, OverTime, RowReading, WorstGroup
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong, WrongList, worst_first
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted

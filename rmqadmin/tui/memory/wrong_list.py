@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
-from rmqadmin.tui.memory.changes import ChangeLog
+from rmqadmin.tui.memory.history import ChangeLog
 
 _ENDED: dict[str, str] = {
     Check.REACHABLE: "answers again", Check.NAME_SERVER: "answers again", Check.SERVING: "is active again",

@@ -20,11 +20,10 @@ from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
-from rmqadmin.tui.screens.tabs import TabScreen
+from rmqadmin.tui.screens.tabs import MORE, Places, TabLine, TabScreen
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail
 from rmqadmin.tui.widgets.frame import SIZE_MIN, PathLine, ShownLine, TooSmall, VerdictLine, age_of
-from rmqadmin.tui.widgets.tab_lines import MORE, Places, TabLine
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
@@ -32,8 +31,8 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.widgets.inputs import FilterInput
     from rmqadmin.tui.widgets.tables.columns import Column
-    from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
 """A cell that missed two refreshes is stale. One late refresh is normal."""
@@ -345,7 +344,7 @@ class DashboardScreen(TabScreen):
         table = self.filtered_table()
         if table is None:
             return
-        from rmqadmin.tui.widgets.tables.filter_input import FilterInput
+        from rmqadmin.tui.widgets.inputs import FilterInput
 
         line = next(iter(self.query(FilterInput)), None)
         if line is None:  # made on demand: it takes 6 ms, and few screens are ever filtered

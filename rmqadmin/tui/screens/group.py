@@ -31,9 +31,7 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.groups import STATE
 from rmqadmin.tui.screens.members import member_columns
-from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column
-from rmqadmin.tui.screens.row_state import RowState, state_column
-from rmqadmin.tui.screens.selected import of_queue
+from rmqadmin.tui.screens.row_parts import OVER_TIME, RowState, line_column, of_queue, state_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import (

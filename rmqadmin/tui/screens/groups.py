@@ -18,8 +18,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
-from rmqadmin.tui.screens.over_time_columns import line_column, trend_column
-from rmqadmin.tui.screens.row_state import RowState, state_column
+from rmqadmin.tui.screens.row_parts import RowState, line_column, state_column, trend_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found

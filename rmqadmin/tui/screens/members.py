@@ -1,29 +1,39 @@
-"""The members of a group, and those of all groups: what each has, what it manages, and what it subscribes to."""
+"""The members of a group, and those of all groups: what each has, manages and subscribes to; and one of them: what it
+reports about itself, and the stacks of its threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.widget import Widget
+from textual.widgets import Static
 
 from rmqadmin.core.groups.queue_owners import Member
 from rmqadmin.core.groups.running_info import pace_text
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.readings import GroupState
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
 from rmqadmin.tui.sources import clients, groups
-from rmqadmin.tui.sources.clients import OnlineClient
+from rmqadmin.tui.sources.clients import ClientFact, OnlineClient
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, members_interval_s
+from rmqadmin.tui.widgets.lines import Lines
 from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def _owned(member: Member) -> int | None:
@@ -155,3 +165,100 @@ class ClientsScreen(TableScreen):
 
     def _open(self, one: OnlineClient, tab: int = 1) -> None:
         self.dashboard.open_thing((one.facts, one.connection.client_id), tab)
+
+
+def _problem_mark(fact: ClientFact) -> Mark | None:
+    return Mark.BAD if fact.kind == "problem" else None
+
+
+class ClientScreen(TableScreen):
+    NOUN = ("value", "values")
+    ROWS_OPEN = False
+    ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
+    file_name = "client"
+    BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
+
+    def columns(self) -> list[Column]:
+        return [
+            Column(name="kind", words="of", mark=_problem_mark),
+            Column(name="name", is_name=True, mark=_problem_mark),
+            Column(name="text", words="value", mark=_problem_mark, shape=Shape.PROSE, importance=VITAL, width_max=1000),
+        ]
+
+    def __init__(self, facts: GroupFacts, client_id: str, kinds: Collection[str]):
+        """``kinds``: those of the facts that are shown."""
+        super().__init__()
+        self._facts, self._client_id, self._kinds = facts, client_id, kinds
+
+    def selected(self) -> dict[str, str]:
+        return {"GROUP": self._facts.group, "CLIENT": self._client_id}
+
+    def action_stacks(self) -> None:
+        self.app.call_later(self.run_action, "open_tab(4)")
+
+    def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
+        memory, now_ms = self.dashboard.memory, self.dashboard.now_ms()
+        found = clients.read_client(client, memory, self._facts, self._client_id, now_ms)
+        return Found({key: fact for key, fact in found.rows.items() if fact.kind in self._kinds})
+
+
+_LISTENER = "ConsumeMessageThread"
+"""How the Java client names the threads of listeners, the ones that matter among 700 lines."""
+
+_STATE = "TID: "
+"""Follows the name of the thread, which the Java client fills up to 40 characters."""
+
+_NEVER = 1e9
+"""The interval of automatic refreshes: never."""
+
+
+class StackScreen(DashboardScreen):
+    file_name = "stack"
+    AUTO_FOCUS = "Lines"
+
+    def __init__(self, facts: GroupFacts, client_id: str):
+        super().__init__()
+        self._facts, self._client_id = facts, client_id
+        self._line_count: int | None = None
+
+    def body(self) -> Iterable[Widget]:
+        with Vertical(id="stack"):
+            yield Static("asking …")
+
+    def selected(self) -> dict[str, str]:
+        return {"GROUP": self._facts.group, "CLIENT": self._client_id}
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, every=_NEVER)]
+
+    def interval_s(self) -> float | None:
+        return None
+
+    async def _refresh(self, feed: Feed) -> None:
+        text = await feed.ask(clients.read_stack, self.dashboard.memory, self._facts, self._client_id)
+        lines = [printable(line.expandtabs(4)) for line in stack_lines(text or "")]
+        self._line_count = len(lines)
+        stack = self.query_one("#stack")
+        await stack.remove_children()
+        if lines:
+            shown = Lines(lines)
+            await stack.mount(shown)
+            shown.focus()
+        else:
+            await stack.mount(Static(literal("It reports no stacks. Clients other than Java's often cannot.")))
+        self.show_frame()
+
+    def rows_text(self) -> str:
+        return "" if self._line_count is None else f"{counted(self._line_count, 'line')}, r asks again"
+
+
+def stack_lines(text: str) -> list[str]:
+    """The stacks of listeners first, each with its thread's name once. Java lists threads in no order, with a blank
+    line between them, and repeats the name before each frame, so that half a line of 80 columns said nothing."""
+    stacks = text.strip("\n").split("\n\n")
+    lines: list[str] = []
+    for stack in sorted(stacks, key=lambda stack: not stack.startswith(_LISTENER)):
+        name = stack.partition(_STATE)[0]
+        head, *frames = stack.splitlines() or [""]
+        lines += [head, *(f"  {one.removeprefix(name)}" if one.startswith(name) else one for one in frames), ""]
+    return lines[:-1] if any(lines) else []

@@ -37,13 +37,12 @@ from rmqadmin.tui.screens.message_facts import (
     trace_columns,
     track_columns,
 )
-from rmqadmin.tui.sources import traces
+from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.until_closed import until_closed, while_mounted
+from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted, why_no_tree
+from rmqadmin.tui.widgets.lines import LINES_MAX, Lines
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted, why_no_tree
-from rmqadmin.tui.widgets.texts.json_tree import JsonTree
-from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
@@ -187,15 +186,15 @@ class MessageScreen(DashboardScreen):
         return [feed for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False) if tab == self.open_tab]
 
     async def _refresh_tracks(self, feed: Feed) -> None:
-        self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
+        self._brokers = self._brokers or await feed.ask(messages.read_brokers, self.message)
         found = await feed.ask(lookup.tracks, self.message)
         topic = self.message.stored.topic
         self._show_absence("no-groups", None if found else f"No group consumes {topic}, or has an offset in it.")
         self.tracks.set_rows((track.group, track) for track in found)
 
     async def _refresh_trace(self, feed: Feed) -> None:
-        self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
-        found = await feed.ask(traces.read_trace, self.message)
+        self._brokers = self._brokers or await feed.ask(messages.read_brokers, self.message)
+        found = await feed.ask(messages.read_trace, self.message)
         self._show_absence("no-trace", found.absence)
         self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
 

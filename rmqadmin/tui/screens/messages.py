@@ -1,11 +1,13 @@
-"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time."""
+"""Dead letters: how many each group has, and since when; and the messages of a topic, a queue or a dead-letter topic,
+newest first, one window at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from operator import attrgetter
 from time import monotonic
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from textual.binding import BindingType
@@ -19,20 +21,64 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.screens.marked_messages import MarkedMessagesScreen
+from rmqadmin.tui.screens.row_parts import state_column
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Window
 from rmqadmin.tui.sources.scan import Scan
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.message import properties as props
-from rmqproto.names import DLQ_PREFIX
+from rmqproto.names import DLQ_PREFIX, group_in_topic
 from rmqproto.times import TimeRange
+
+
+class DeadLettersScreen(TableScreen):
+    NOUN = ("group with dead letters", "groups with dead letters")
+    NONE = "no dead letters"
+    KEEPS_LOST_ROWS = True
+    step = "Dead letters"
+    file_name = "dead-letters"
+    REMEMBERS_FILTER = True
+    JUDGED_KIND = SubjectKind.DEAD_LETTERS
+    HAS_DETAIL = True
+
+    def columns(self) -> list[Column]:
+        def number(name: str, field: str, **how: Any) -> Column:
+            return Column(name=name, part=NUMBERS, value=attrgetter(f"letters.{field}"), **how)
+
+        return [
+            Column(name="group", value=group_in_topic, importance=VITAL, readable_width=NAME_READABLE),
+            number("depth_count", "depth_count", words="depth", is_number=True, is_sum=True),
+            number("left_count", "left_count", words="left", is_number=True, is_sum=True, importance=VITAL),
+            number("oldest_ms", "oldest_ms", is_time=True, is_sum=True, importance=VITAL),
+            state_column(40),
+            number("newest_ms", "newest_ms", is_time=True),
+            number("oldest_at", "oldest_ms", form=moment, importance=MINOR),
+            number("newest_at", "newest_ms", form=moment, importance=MINOR),
+        ]
+
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        return {} if key is None else {"GROUP": key}
+
+    def read_rows(self, client: DashboardClient) -> Found[str]:
+        return messages.read_dead_letter_groups(client, self.dashboard.memory)
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, str]) -> Mapping[str, Depth]:
+        return messages.read_depths(client, self.dashboard.memory, rows)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        self.app.push_screen(MessagesScreen(event.row))
+
 
 _UNMARKED = "their marks were taken away"
 

@@ -15,7 +15,7 @@ from rmqadmin.tui.memory.history import Series
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.screens.row_parts import of_subject
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.plot import TimePlot, whole
 

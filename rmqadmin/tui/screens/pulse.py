@@ -1,14 +1,15 @@
 """The opening screen: is all well? It shows brokers with the last minutes of their numbers, the groups furthest behind,
 dead letters, problems and changes. Enter opens the cause of a line.
 
-Modules that ask servers are imported after the first frame.
-"""
+Modules that ask servers are imported after the first frame."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -16,27 +17,30 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
+from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
+from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import clock, elapsed, unchanged_text
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
-from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.screens.row_parts import of_subject
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail, finding_lines
 from rmqadmin.tui.widgets.plot import Plots
-from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
+from rmqadmin.tui.widgets.tables.columns import NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
+    from rmqadmin.tui.memory.history import ChangeSeen
     from rmqadmin.tui.refresh import Feed
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.over_time import ReadRow
     from rmqadmin.tui.sources.groups import GroupFacts
+
 
 BREAK_HEIGHT = 30
 """From so many lines on, parts are higher. Their heights never depend on how many rows there are, so nothing jumps."""
@@ -57,10 +61,10 @@ class PulseScreen(DashboardScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.troubles = self._table("troubles", pulse_columns.trouble_columns(), has_titles=False)
-        self.brokers = self._table("brokers", pulse_columns.broker_columns())
-        self.worst = self._table("worst", pulse_columns.worst_columns())
-        self.changes = self._table("changes", pulse_columns.change_columns(), has_titles=False)
+        self.troubles = self._table("troubles", trouble_columns(), has_titles=False)
+        self.brokers = self._table("brokers", broker_columns())
+        self.worst = self._table("worst", worst_columns())
+        self.changes = self._table("changes", change_columns(), has_titles=False)
         self.plots = Plots(id="plots")
         self._counted: tuple[int, int] | None = None
         """How many are broken, and worth a look, in the title on screen."""
@@ -141,7 +145,7 @@ class PulseScreen(DashboardScreen):
             was = f"{none} when last asked" if sampler.error and none != unknown else none
             table.say_when_empty(was if asked_s else unknown)
             marks = {key: BY_GRADE[found[0].grade] for key, found in pulse.findings(kind).items()}
-            table.set_rows((key, pulse_columns.JudgedName(key, marks.get(key))) for key in lines)
+            table.set_rows((key, JudgedName(key, marks.get(key))) for key in lines)
             table.put(NUMBERS, lines, asked_s=asked_s)
 
     def _show_words(self, sampler: Sampler) -> None:
@@ -163,8 +167,7 @@ class PulseScreen(DashboardScreen):
         away_since_ms = self.dashboard.away_since_ms
         self.changes.say_when_empty(unchanged_text(pulse.since_ms) if pulse.is_complete else unknown)
         self.changes.set_rows(
-            (str(change.number), pulse_columns.LogLine(change, change.at_ms > away_since_ms))
-            for change in pulse.log.newest_first()
+            (str(change.number), LogLine(change, change.at_ms > away_since_ms)) for change in pulse.log.newest_first()
         )
 
     def detailed_table(self) -> RowTable:
@@ -258,7 +261,7 @@ class PulseScreen(DashboardScreen):
         if subject.kind is SubjectKind.BROKER and (seen := self.dashboard.memory.seen.get(subject.name)) is not None:
             return broker_tabs(seen.replica).open()
         if subject.kind in _LISTED:
-            from rmqadmin.tui.screens.lists import list_of
+            from rmqadmin.tui.screens.things import list_of
 
             return list_of(_LISTED[subject.kind])
         if subject.kind is SubjectKind.GROUP and (facts := self._facts(subject.name)) is not None:
@@ -270,3 +273,96 @@ class PulseScreen(DashboardScreen):
         if subject.kind is SubjectKind.TOPIC:
             return topic_tabs(subject.name).open()
         return None
+
+
+LINE_WIDTH, SHORT_LINE_WIDTH = 60, 24
+"""Widths of the sparklines of brokers, and of groups, which are read less often."""
+
+NAME_WIDTH_MAX = 24
+"""For tables where the text about a name matters more than the name."""
+
+_GROUPS_EVERY = 8
+"""Groups are read less often than brokers, so their cells may be older."""
+
+
+class JudgedName(msgspec.Struct, frozen=True):
+    """``mark``: that of the worst that is wrong with what has that name."""
+
+    name: str
+    mark: Mark | None
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """``is_new`` if the change happened while the user was away."""
+
+    change: ChangeSeen
+    is_new: bool
+
+
+def _line(field: str, width: int, *, top: float | None = None, every: float = 1) -> Column:
+    """A sparkline of a number's last values, without a title."""
+    form = lambda values: sparkline(values, width, top=top)  # noqa: E731
+    return Column(name=field, words=" ", part=NUMBERS, form=form, shape=Shape.TREND, every=every)
+
+
+def _number(field: str, *, words: str | None = None, every: float = 1, **more: Any) -> Column:
+    return Column(name=field, words=words, part=NUMBERS, is_number=True, importance=VITAL, every=every, **more)
+
+
+def _name(name: str, words: str) -> Column:
+    return Column(name=name, words=words, value=lambda row: row.name, mark=lambda row: row.mark, importance=VITAL)
+
+
+def broker_columns() -> list[Column]:
+    return [
+        _name("key", "broker"),
+        _number("in_tps"),
+        _line("in_line", LINE_WIDTH),
+        _number("out_tps"),
+        _line("out_line", LINE_WIDTH),
+        _number("disk_ratio"),
+        _line("disk_line", LINE_WIDTH, top=1.0),
+        _number("put_ms", words="put p99"),
+        _line("put_line", LINE_WIDTH),
+    ]
+
+
+def worst_columns() -> list[Column]:
+    return [
+        _name("group", "group"),
+        _number("lag_ms", words="lag time", every=_GROUPS_EVERY, is_sum=True),
+        _number("lag_count", every=_GROUPS_EVERY, is_sum=True, mark=lambda _: None),
+        _line("lag_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
+        Column(name="trend", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY, readable_width=24),
+    ]
+
+
+def trouble_columns() -> list[Column]:
+    return [
+        Column(
+            name="name", words="wrong", value=attrgetter("finding.subject.name"), importance=VITAL,
+            width_max=NAME_WIDTH_MAX,
+        ),
+        Column(
+            name="text", words="what", value=attrgetter("finding.what"),
+            mark=lambda line: BY_GRADE[line.finding.grade], shape=Shape.CLAUSES, importance=VITAL, readable_width=30,
+        ),
+        Column(name="since_ms", is_time=True),
+    ]  # fmt: skip
+
+
+def change_columns() -> list[Column]:
+    return [
+        Column(
+            name="at_ms", words="changes", value=attrgetter("change.at_ms"), form=clock,
+            mark=lambda line: Mark.NEW if line.is_new else None, importance=VITAL,
+        ),
+        Column(
+            name="name", words="of", value=lambda line: line.change.subject and line.change.subject.name, is_name=True,
+            importance=VITAL, width_max=NAME_WIDTH_MAX,
+        ),
+        Column(
+            name="text", words="what", value=attrgetter("change.text"), mark=attrgetter("change.mark"),
+            shape=Shape.PROSE, importance=VITAL, readable_width=30,
+        ),
+    ]  # fmt: skip

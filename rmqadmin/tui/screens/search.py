@@ -22,7 +22,7 @@ from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
-from rmqadmin.tui.widgets.compact_input import CompactInput, enter
+from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqadmin.tui.widgets.tables.columns import Column
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.times import RANGE, TimeRange, parse_range

@@ -15,8 +15,7 @@ from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.over_time_columns import OVER_TIME
-from rmqadmin.tui.screens.row_state import STATE, RowState
+from rmqadmin.tui.screens.row_parts import OVER_TIME, STATE, RowState
 from rmqadmin.tui.widgets.detail import Detail, curve_lines, fact_lines, finding_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -25,8 +24,7 @@ from rmqproto.errors import NotFoundError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import Lacks
-    from rmqadmin.tui.memory.pulse_lines import OverTime
-    from rmqadmin.tui.memory.readings import RowReading
+    from rmqadmin.tui.memory.readings import OverTime, RowReading
     from rmqadmin.tui.sources.found import Found
 
 SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25

@@ -17,9 +17,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
-from rmqadmin.tui.screens.over_time_columns import line_column
-from rmqadmin.tui.screens.row_state import RowState, state_column
-from rmqadmin.tui.screens.selected import of_queue
+from rmqadmin.tui.screens.row_parts import RowState, line_column, of_queue, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found

@@ -1,4 +1,5 @@
-"""Brokers: every replica of every cluster and what it reports, as `clusterList` shows them."""
+"""Brokers: every replica of every cluster and what it reports, as `clusterList` shows them; and their sets, with
+masters, slaves and controllers, as `doctor` sees them."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.broker_checks import DiskLimits, disk_limits
+from rmqadmin.core.health.finding import Finding, Grade, in_order
+from rmqadmin.core.health.ha_checks import ha_findings
 from rmqadmin.core.results import ResultColumn, columns
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
@@ -19,9 +22,12 @@ from rmqadmin.core.servers.broker_state import (
     broker_row,
     status_rows,
 )
+from rmqadmin.core.servers.ha_reading import read_ha
+from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker
 from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import Found, read_cluster
+from rmqproto.errors import RocketMQError
 
 
 class BrokerState(msgspec.Struct, frozen=True):
@@ -100,3 +106,93 @@ def read_settings(admin: AdminClient, broker_addr: str, kind: str) -> Found[Sett
     if is_state:
         found.sort(key=lambda setting: list(STATE_GROUPS).index(setting.group))
     return Found({setting.row.name: setting for setting in found})
+
+
+_CONFIG = "config of"
+"""With a broker's address, the key of its remembered configuration, which names the controllers of a broker that does
+not answer."""
+
+
+class SetRow(msgspec.Struct, frozen=True):
+    """One member of a set."""
+
+    of_set: HaSet
+    member: HaMember
+    behind_bytes: int | None
+    behind_ms: int | None
+
+    @property
+    def role(self) -> str:
+        if self.member.says_master:
+            return "master"
+        return "slave" if self.member.status is not None else "unknown"
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is the master according to the controller, or else to the nameservers."""
+        return self.member is self.of_set.master
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the set for its master; for others, the epoch at the end of the member's log."""
+        known = self.of_set.known
+        return known.master_epoch if self.is_master and known is not None else self.member.last_epoch
+
+    @property
+    def state(self) -> str:
+        member = self.member
+        if member.error is not None:
+            return f"dead, {member.error}" if member.is_alive is False else member.error
+        if self.is_master and not member.says_master:
+            return "elected, does not serve as master yet"
+        if member.says_master and not self.is_master:
+            return "takes itself for the master"
+        if member.in_sync is not None:
+            return "in sync" if member.in_sync else "not in sync"
+        return "serves" if member.says_master else "follows"
+
+
+class ReadSets(msgspec.Struct, frozen=True):
+    """``rows`` by set and address. ``findings``: what is wrong, the worst first."""
+
+    sets: list[HaSet]
+    rows: dict[str, SetRow]
+    findings: list[Finding]
+
+
+def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSets:
+    """Reads the sets of all brokers, present or gone. A single broker without controllers is also a set."""
+    seen = list(read_cluster(admin, memory).seen.values())
+    found = read_ha(admin, targets.ask_each(lambda broker: _registered(admin, memory, broker), seen))
+    rows = {
+        f"{one.broker_name}/{member.broker_addr}": SetRow(
+            one, member, None if member is one.master else one.behind_bytes(member), _behind_ms(one, member, now_ms)
+        )
+        for one in found.sets
+        for member in sorted(one.members, key=lambda member: member is not one.master)
+    }
+    bad = [each for each in ha_findings(found, now_ms) if each.grade in (Grade.ERROR, Grade.WARNING)]
+    return ReadSets(found.sets, rows, in_order(bad))
+
+
+def _behind_ms(one: HaSet, member: HaMember, now_ms: int) -> int | None:
+    return None if member is one.master else one.behind_ms(member, now_ms)
+
+
+def _registered(admin: AdminClient, memory: ClusterMemory, seen: SeenBroker) -> KnownBroker:
+    replica, is_gone = seen.replica, seen.gone_since_ms is not None
+    config = None
+    if not is_gone:
+        try:
+            config = admin.broker_config(replica.broker_addr)
+            memory.keep(f"{_CONFIG} {replica.broker_addr}", replica.broker_name, config)
+        except RocketMQError:
+            pass  # its row says what is wrong
+    return KnownBroker(
+        cluster=replica.cluster,
+        broker_name=replica.broker_name,
+        broker_id=replica.broker_id,
+        broker_addr=replica.broker_addr,
+        config=config or memory.last(f"{_CONFIG} {replica.broker_addr}", replica.broker_name) or {},
+        is_gone=is_gone,
+    )

@@ -1,4 +1,5 @@
-"""Messages: the newest of a queue or a topic, window by window; look-ups by id or key; dead-letter queues."""
+"""Messages: the newest of a queue or a topic, window by window; look-ups by id or key; dead-letter queues; and what
+tracing clients reported of one."""
 
 from __future__ import annotations
 
@@ -10,14 +11,20 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_history import find_traces
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
+from rmqproto.message import properties as props
+from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import TIMESTAMP_MAX_MS, TimeRange
+from rmqproto.trace_steps import TraceStep, trace_steps
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""
@@ -154,3 +161,35 @@ def _is_within(between: TimeRange, message: FoundMessage) -> bool:
 def newest_first(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
     """The messages by key, each once, newest first."""
     return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}
+
+
+OFF, NO_TOPIC, NONE = (
+    "Tracing is off: the broker that stored the message told its producer so (TRACE_ON is false).",
+    f"There is no topic {TRACE_TOPIC}: tracing is off on this cluster (traceTopicEnable).",
+    "Nobody traced this message, or the trace is older than its topic keeps. Clients trace only if they are told to.",
+)
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """``steps`` in chronological order. If there are none, ``absence`` says why."""
+
+    steps: list[TraceStep]
+    absence: str | None = None
+
+
+def read_brokers(admin: AdminClient, message: FoundMessage) -> list[BrokerData]:
+    """Reads the brokers of the message's topic, where its groups are."""
+    return admin.topic_route(message.stored.topic).broker_datas
+
+
+def read_trace(admin: AdminClient, message: FoundMessage) -> Trace:
+    """Reads what clients wrote about a message into the trace topic."""
+    is_off = message.properties.get(props.TRACE_ON) == "false"
+    try:
+        route = admin.topic_route(TRACE_TOPIC)
+    except RefusedError as error:
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        return Trace([], OFF if is_off else NO_TOPIC)
+    steps = trace_steps(find_traces(admin, route.broker_datas, TRACE_TOPIC, message.message_id))
+    return Trace(steps, None if steps else OFF if is_off else NONE)

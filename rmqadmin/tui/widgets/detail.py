@@ -17,7 +17,7 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.frame import FrameLine, mark_of
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.memory.pulse_lines import Line
+    from rmqadmin.tui.memory.readings import Line
 
 _LABEL = "$text-muted"
 

@@ -12,7 +12,7 @@ from textual.color import Color
 from textual.geometry import Offset, Region
 
 from rmqadmin.core.results import Shape
-from rmqadmin.tui.contrast import CONTRAST_MIN, CURVE_CONTRAST_MIN, contrast
+from rmqadmin.tui.themes import CONTRAST_MIN, CURVE_CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver, screen_picture
 

@@ -9,19 +9,20 @@ from textual.color import BLACK, WHITE, Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from rmqadmin.core.contexts.context import ContextColor
-from rmqadmin.tui.contrast import (
+from rmqadmin.tui.themes import (
     BADGES,
     CONTRAST_MIN,
     CURVE_CONTRAST_MIN,
+    DARK,
     FOOTER_GROUND,
     FOOTER_ROLES,
     GROUNDS,
+    LIGHT,
     ROLES,
     contrast,
     readable,
     text_on,
 )
-from rmqadmin.tui.themes import DARK, LIGHT
 from rmqadmin.tui.widgets.frame import CONTEXT_STYLES
 
 OWN = [theme for theme in BUILTIN_THEMES.values() if Color.parse(theme.primary).ansi is not None]

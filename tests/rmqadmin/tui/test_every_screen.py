@@ -10,7 +10,7 @@ from textual.widgets import Footer
 
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
-from rmqadmin.tui.widgets.tables.filter_input import FilterInput
+from rmqadmin.tui.widgets.inputs import FilterInput
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig

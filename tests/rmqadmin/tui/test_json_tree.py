@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.widgets.texts.json_lines import parse_json_untrusted
-from rmqadmin.tui.widgets.texts.json_tree import JsonTree
+from rmqadmin.tui.themes import readable
+from rmqadmin.tui.widgets.json_tree import JsonTree, parse_json_untrusted
 
 BODY = b'{"a": [1, {"b": null}], "c": {"d": "x", "e": []}, "f": 2}'
 WHOLE = [

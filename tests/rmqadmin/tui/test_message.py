@@ -16,8 +16,8 @@ from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.message_facts import compression_name, flag_names
-from rmqadmin.tui.widgets.texts.json_tree import JsonTree
-from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
+from rmqadmin.tui.widgets.json_tree import JsonTree
+from rmqadmin.tui.widgets.lines import LINES_MAX, Lines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -9,7 +9,7 @@ import pytest
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules
 from rmqadmin.core.audit_trail import BEGIN, END, AuditedChange, AuditLine, append
 from rmqadmin.tui.command_line.places import PLACES
-from rmqadmin.tui.screens.lists import LISTS
+from rmqadmin.tui.screens.things import LISTS
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeRates

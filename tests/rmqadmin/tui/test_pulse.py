@@ -15,7 +15,7 @@ from rmqadmin.tui.app_base import AWAY_AFTER_MS
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
-from rmqadmin.tui.screens.broker import BrokerScreen
+from rmqadmin.tui.screens.brokers import BrokerScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqadmin.tui.screens.topics import QueuesScreen

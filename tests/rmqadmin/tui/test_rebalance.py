@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rmqadmin.core.units import moment
-from rmqadmin.tui.screens.stack import stack_lines
+from rmqadmin.tui.screens.members import stack_lines
 from rmqadmin.tui.sources.clients import facts_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerRunningInfo

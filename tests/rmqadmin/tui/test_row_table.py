@@ -15,9 +15,9 @@ from textual.pilot import Pilot
 
 from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
-from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.screens.row_state import RowState, state_column
+from rmqadmin.tui.screens.row_parts import RowState, state_column
+from rmqadmin.tui.themes import readable
 from rmqadmin.tui.widgets.tables.columns import JUDGED, MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.tables.rows import NOT_ASKED

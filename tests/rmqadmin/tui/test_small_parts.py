@@ -21,15 +21,15 @@ from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.detail import fact_lines
 from rmqadmin.tui.widgets.frame import fitted, in_lines, verdict_lines
-from rmqadmin.tui.widgets.tables.columns import BASE, Column
-from rmqadmin.tui.widgets.tables.rows import Rows
-from rmqadmin.tui.widgets.texts.json_lines import (
+from rmqadmin.tui.widgets.json_tree import (
     DEPTH_MAX,
     NODES_MAX,
     SIZE_MAX_BYTES,
     parse_json_untrusted,
     why_no_tree,
 )
+from rmqadmin.tui.widgets.tables.columns import BASE, Column
+from rmqadmin.tui.widgets.tables.rows import Rows
 from rmqproto.errors import UsageError
 from tests.support.quick import in_one_test
 
@@ -128,7 +128,7 @@ def test_of_a_long_array_only_what_is_shown_gets_a_name(monkeypatch: pytest.Monk
         named.append(name)
         return name, value
 
-    monkeypatch.setattr("rmqadmin.tui.widgets.texts.json_lines._Member", member)
+    monkeypatch.setattr("rmqadmin.tui.widgets.json_tree._Member", member)
     lines = parse_json_untrusted(b"[" + b"1," * (5 * NODES_MAX) + b"1]")
     assert lines is not None
     assert len(lines) == 1 + NODES_MAX + 1

@@ -10,7 +10,7 @@ from textual.widgets import Tab
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.members import MembersScreen
-from rmqadmin.tui.widgets.tab_lines import TabLine
+from rmqadmin.tui.screens.tabs import TabLine
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.properties import DELAY

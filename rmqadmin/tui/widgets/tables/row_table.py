@@ -18,8 +18,7 @@ from textual.widgets import DataTable
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.remembered import SavedOrder
-from rmqadmin.tui.widgets.tables.cells import CutCell
-from rmqadmin.tui.widgets.tables.columns import BASE, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, Column, CutCell
 from rmqadmin.tui.widgets.tables.rows import Order
 from rmqadmin.tui.widgets.tables.window_table import EMPTY_KEY, MARK_KEY, WINDOW, WindowTable
 

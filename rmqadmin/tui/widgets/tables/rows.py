@@ -13,8 +13,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import UNKNOWN
-from rmqadmin.tui.widgets.tables.cells import Cells
-from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NOT_KNOWN, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NOT_KNOWN, NUMBERS, Cells, Column
 
 NOT_ASKED, OLD = "·", "~"
 """The cell of a part that has not been read yet, and what stands before a number that is old."""

@@ -16,8 +16,7 @@ from textual.widgets import DataTable
 
 from rmqadmin.core.tables.widths import GAP
 from rmqadmin.core.terminal_text import shortened_at_end
-from rmqadmin.tui.widgets.tables.cells import Cells
-from rmqadmin.tui.widgets.tables.columns import Column
+from rmqadmin.tui.widgets.tables.columns import Cells, Column
 from rmqadmin.tui.widgets.tables.rows import Cell, Line, Rows
 
 HEADER_HEIGHT = 1

@@ -25,7 +25,7 @@ from rmqadmin.cli.parsing.registry_command import declared_parameters, load_func
 from rmqadmin.core import audit_trail
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.tui.audited_client import AuditedClient
+from rmqadmin.tui.dashboard_client import AuditedClient
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError

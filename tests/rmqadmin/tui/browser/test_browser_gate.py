@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqadmin.tui.browser.browser_gate import BrowserGate
+from rmqadmin.tui.browser.browser_server import BrowserGate
 from tests.support.quick import in_one_test
 
 PORT = 8188

@@ -15,9 +15,8 @@ from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.history import NumberChange, Series
-from rmqadmin.tui.memory.pulse_lines import trend_text
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
-from rmqadmin.tui.memory.readings import Depth, GroupLag, GroupLags, GroupState, RowReading, WorstGroup
+from rmqadmin.tui.memory.readings import Depth, GroupLag, GroupLags, GroupState, RowReading, WorstGroup, trend_text
 from rmqadmin.tui.memory.wrong_list import Verdict
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet

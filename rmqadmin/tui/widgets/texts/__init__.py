@@ -1,1 +1,0 @@
-"""Long texts and JSON: lines that are made when they are drawn."""
