@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source_trees import tree_of
+
 ROOT = Path(__file__).parent.parent
 
 # Package -> which of our packages it may import. A dotted name allows that subpackage alone.
@@ -39,15 +41,20 @@ FORBIDDEN = {
 
 
 @cache
-def imports_of(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+def read(path: Path) -> tuple[set[str], list[str]]:
+    """What a file imports, and its classes without an underscore, which is read once for all tests."""
+    tree, imports = tree_of(path), set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            imports |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return imports, [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
+
+
+def imports_of(path: Path) -> set[str]:
+    return read(path)[0]
 
 
 def sources_of(package: str) -> list[Path]:
@@ -202,9 +209,8 @@ def test_no_two_classes_share_a_name() -> None:
     """A reader who searches for a class finds the right one. Classes with an underscore stay in their file."""
     places: dict[str, list[str]] = {}
     for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+        for name in read(file)[1]:
+            places.setdefault(name, []).append(str(file.relative_to(ROOT)))
     shared = {name: files for name, files in places.items() if len(files) > 1}
     assert not shared, f"give each idea a name of its own: {shared}"
 

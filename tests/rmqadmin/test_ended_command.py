@@ -79,7 +79,7 @@ def test_a_signal_where_python_cannot_raise_does_not_tear_a_command(tmp_path: Pa
     assert (program.returncode, out, err.strip()) == (130 if number == signal.SIGINT else -number, "put in order\n", "")
 
 
-@pytest.mark.parametrize("line", ["! kill -TERM $PPID; sleep 5", "explain 1 | kill -TERM $PPID; sleep 5"])
+@pytest.mark.parametrize("line", ["! kill -TERM $PPID; sleep 0.3", "explain 1 | kill -TERM $PPID; sleep 0.3"])
 def test_a_shell_that_is_ended_runs_no_further_line(tmp_path: Path, line: str) -> None:
     program = begun(tmp_path, "-m", "rmqadmin", "shell", "--keep-going", "-c", line, "-c", "! echo went on")
     out, _ = program.communicate()

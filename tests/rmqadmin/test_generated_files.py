@@ -5,11 +5,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli import registry
+from rmqadmin.cli import program, registry
 from rmqadmin.cli.manual.__main__ import write
 from rmqadmin.cli.manual.pages import ManPage, Prose, section, terms
 from rmqadmin.cli.shells import names_cache
@@ -81,9 +82,29 @@ def complete(*words: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
+Complete = Callable[..., list[str]]
+
+
+@pytest.fixture
+def offered(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """``offered("topicRoute", "-t", "")``: the words that the program offers to any shell, with these variables."""
+
+    def ask(*words: str, **environment: str) -> list[str]:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            line = " ".join(["rmqadmin", *words])
+            assert program.run(["-o", "table", "completion", "--at", line]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return [line.partition("\t")[0] for line in out.splitlines()]
+
+    return ask
+
+
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("words", "completed"),
     first_is_quick([
         (("topicR",), ["topicRoute"]),
         (("-o", "js"), ["json", "jsonl"]),
@@ -111,72 +132,65 @@ def complete(*words: str, **environment: str) -> list[str]:
         (("topicList", "Ord"), []),
     ], 8),
 )  # fmt: skip
-def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], offered: list[str]) -> None:
-    assert complete("rmqadmin", *words) == offered
+def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], completed: list[str]) -> None:
+    assert complete("rmqadmin", *words) == completed
 
 
-@pytest.mark.usefixtures("cache")
-def test_names_are_those_of_the_cluster_that_the_command_will_ask() -> None:
+def test_names_are_those_of_the_cluster_that_the_command_will_ask(offered: Complete) -> None:
     """The names of all clusters used to be offered together."""
     names_cache.remember(["10.0.0.1:9876", "10.0.0.2:9876"], "topic", ["Elsewhere"])
     there = "10.0.0.1:9876;10.0.0.2:9876"
-    assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
-    assert complete("rmqadmin", "topicRoute", "-n", there, "-t", "") == ["Elsewhere"]
+    assert offered("topicRoute", "-t", "") == NAMES["topic"]
+    assert offered("topicRoute", "-n", there, "-t", "") == ["Elsewhere"]
     names_cache.remember(["10.0.0.3:9876"], "topic", ["Third"])
-    assert complete("rmqadmin", "topicRoute", "--namesrvAddr=10.0.0.3:9876", "-t", "") == ["Third"]
-    assert complete("rmqadmin", "topicRoute", "-t", "", NAMESRV_ADDR=there) == ["Elsewhere"]
-    assert complete("rmqadmin", "topicRoute", "-t", "", RMQADMIN_NAMESRV="h:1", NAMESRV_ADDR=there) == []
+    assert offered("topicRoute", "--namesrvAddr=10.0.0.3:9876", "-t", "") == ["Third"]
+    assert offered("topicRoute", "-t", "", NAMESRV_ADDR=there) == ["Elsewhere"]
+    assert offered("topicRoute", "-t", "", RMQADMIN_NAMESRV="h:1", NAMESRV_ADDR=there) == []
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("cache")
-def test_names_are_those_of_the_context_that_the_command_will_ask() -> None:
+def test_names_are_those_of_the_context_that_the_command_will_ask(offered: Complete) -> None:
     store, there = ContextStore(), "10.0.0.1:9876;10.0.0.2:9876"
     names_cache.remember(there.split(";"), "topic", ["Elsewhere"])
     names_cache.remember(["10.0.0.3:9876"], "topic", ["Third"])
     store.add("live", {"namesrv_addr": there})
     store.add("third", {"cluster": "A", "namesrv_addr": "10.0.0.3:9876"})
-    assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
-    assert complete("rmqadmin", "topicRoute", "--context", "live", "-t", "") == ["Elsewhere"]
-    assert complete("rmqadmin", "--context=third", "topicRoute", "-t", "") == ["Third"]
+    assert offered("topicRoute", "-t", "") == NAMES["topic"]
+    assert offered("topicRoute", "--context", "live", "-t", "") == ["Elsewhere"]
+    assert offered("--context=third", "topicRoute", "-t", "") == ["Third"]
     store.use("live")
-    assert complete("rmqadmin", "topicRoute", "-t", "") == ["Elsewhere"]
-    assert complete("rmqadmin", "topicRoute", "-t", "", RMQADMIN_CONTEXT="third") == ["Third"]
-    assert complete("rmqadmin", "topicRoute", "-t", "", NAMESRV_ADDR="127.0.0.1:9876") == NAMES["topic"]
-    assert complete("rmqadmin", "topicRoute", "--context", "live", "-t", "", NAMESRV_ADDR="h:1") == ["Elsewhere"]
-    assert complete("rmqadmin", "topicRoute", "--context", "none", "-t", "") == NAMES["topic"]
+    assert offered("topicRoute", "-t", "") == ["Elsewhere"]
+    assert offered("topicRoute", "-t", "", RMQADMIN_CONTEXT="third") == ["Third"]
+    assert offered("topicRoute", "-t", "", NAMESRV_ADDR="127.0.0.1:9876") == NAMES["topic"]
+    assert offered("topicRoute", "--context", "live", "-t", "", NAMESRV_ADDR="h:1") == ["Elsewhere"]
+    assert offered("topicRoute", "--context", "none", "-t", "") == NAMES["topic"]
     store.use("none")
-    assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
+    assert offered("topicRoute", "-t", "") == NAMES["topic"]
     config_path().write_text('# ours\n  namesrv_addr = "10.0.0.3:9876"  # third\n')
-    assert complete("rmqadmin", "topicRoute", "-t", "") == ["Third"]
+    assert offered("topicRoute", "-t", "") == ["Third"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("cache")
-def test_contexts_are_offered_by_name() -> None:
+def test_contexts_are_offered_by_name(offered: Complete) -> None:
     store = ContextStore()
     for command in (("--context",), ("topicList", "--context"), ("context", "rm"), ("context", "use")):
-        assert [word for word in complete("rmqadmin", *command, "") if not word.startswith("-")] in ([], ["none"])
+        assert [word for word in offered(*command, "") if not word.startswith("-")] in ([], ["none"])
     for name in ("live", "dev", "dev.2"):
         store.add(name, {"namesrv_addr": "h:1"})
     (store.folder / "$(id).toml").touch()
-    assert complete("rmqadmin", "--context", "") == ["dev", "dev.2", "live"]
-    assert complete("rmqadmin", "topicList", "--context", "l") == ["live"]
-    assert complete("rmqadmin", "context", "show", "l") == ["live"]
-    assert complete("rmqadmin", "context", "use", "n") == ["none"]
-    assert "live" not in complete("rmqadmin", "context", "add", "")
+    assert offered("--context", "") == ["dev", "dev.2", "live"]
+    assert offered("topicList", "--context", "l") == ["live"]
+    assert offered("context", "show", "l") == ["live"]
+    assert offered("context", "use", "n") == ["none"]
+    assert "live" not in offered("context", "add", "")
 
 
-@pytest.mark.usefixtures("cache")
-def test_words_behind_a_command_are_offered_too() -> None:
-    assert complete("rmqadmin", "dlq", "show", "Or") == NAMES["group"]
-    assert complete("rmqadmin", "msg", "send", "Or") == ["OrderTopic"]
+def test_words_behind_a_command_are_offered_too(offered: Complete) -> None:
+    assert offered("dlq", "show", "Or") == NAMES["group"]
+    assert offered("msg", "send", "Or") == ["OrderTopic"]
 
 
-@pytest.mark.usefixtures("cache")
-def test_bash_offers_every_command_and_every_option_of_one() -> None:
-    assert set(complete("rmqadmin", "")) >= set(registry.top_level_names())
-    assert {"--topic", "--watch", "--until", "--namesrvAddr", "--help"} <= set(complete("rmqadmin", "topicStatus", "-"))
+def test_every_command_and_every_option_of_one_is_offered(offered: Complete) -> None:
+    assert set(offered("")) >= set(registry.top_level_names())
+    assert {"--topic", "--watch", "--until", "--namesrvAddr", "--help"} <= set(offered("topicStatus", "-"))
 
 
 def fish(line: str) -> list[str]:
@@ -228,12 +242,11 @@ def test_a_server_cannot_have_the_shell_run_what_it_calls_a_topic(cache: Path) -
     assert path.read_text() == "Fine_%|Topic-1\n"
 
 
-@pytest.mark.usefixtures("cache")
-def test_a_noun_group_is_completed_in_two_steps() -> None:
+def test_a_noun_group_is_completed_in_two_steps(offered: Complete) -> None:
     """Completion offers two-word commands after their first word."""
-    assert complete("rmqadmin", "dl") == ["dlq"]
-    assert set(complete("rmqadmin", "dlq", "")) >= {"ls", "show", "redrive"}
-    assert complete("rmqadmin", "dlq", "redrive", "--exe") == ["--execute"]
+    assert offered("dl") == ["dlq"]
+    assert set(offered("dlq", "")) >= {"ls", "show", "redrive"}
+    assert offered("dlq", "redrive", "--exe") == ["--execute"]
 
 
 def test_commands_leave_the_names_they_saw(rmqadmin: Rmqadmin) -> None:

@@ -22,8 +22,8 @@ CHANGES_SOMETHING = [
 NEEDS_YES = {
     "acl grant": "acl grant alice Pub Topic:T --deny",  # replaces the entry that allows
     "acl revoke": "acl revoke alice Sub Topic:T",
-    "bench latency": "bench latency T --duration 1",
-    "bench send": "bench send T --duration 1",
+    "bench latency": "bench latency T --duration 0.1 --warm-up 0",
+    "bench send": "bench send T --duration 0.1 --warm-up 0",
     "context rm": "context rm here",
     "msg import": "msg import {file}",
     "server reset": "server reset",

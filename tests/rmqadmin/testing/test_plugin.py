@@ -20,6 +20,12 @@ PLUGIN = "rmqadmin.testing.plugin"
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture(autouse=True)
+def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading those that are installed takes seconds."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 @pytest.mark.slow
 def test_a_session_of_tests_shares_a_broker_and_nothing_else(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nrocketmq_args = --set autoCreateTopicEnable=false --set 'brokerName=of the ini'")
@@ -104,7 +110,7 @@ def test_each_worker_of_xdist_has_a_broker_of_its_own(pytester: pytest.Pytester)
             rocketmq.send("same", "x")
         """
     )
-    pytester.runpytest_subprocess("-p", PLUGIN, "-q", "-n", "2").assert_outcomes(passed=8)
+    pytester.runpytest_subprocess("-p", PLUGIN, "-p", "xdist", "-q", "-n", "2").assert_outcomes(passed=8)
     found = sorted(path.name for path in pytester.path.glob("gw*-*"))
     assert [name.partition("-")[0] for name in found] == ["gw0", "gw1"]
     assert len({name.partition("-")[2] for name in found}) == 2

@@ -23,9 +23,11 @@ done of two waves, the end, and the audit's note."""
 FIRST_DONE = 7
 
 COMMAND = """
-import os, signal, sys
+import functools, os, signal, sys
 from rmqadmin.cli import program
+from rmqreplay.run import job
 
+job.RunOptions = functools.partial(job.RunOptions, send_timeout_ms=1000)
 dies_at, syncs = int(sys.argv[1]), 0
 
 def counted(sync):
@@ -43,7 +45,7 @@ print("syncs:", syncs, file=sys.stderr)
 sys.exit(status)
 """
 """The program, which dies instead of its n-th fsync or fdatasync. What it wrote before is in the file; nothing
-follows."""
+follows. It waits for one second, not three, until what an earlier run has sent is settled."""
 
 
 @pytest.fixture(scope="module")
