@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.plan import Plan
     from rmqreplay.plans.request import ReplayRequest
-    from rmqreplay.run.canary import CanaryReport
+    from rmqreplay.run.consumers import CanaryReport
     from rmqreplay.run.entry import ReplayOutcome
-    from rmqreplay.run.hooks import Hooks, ReplayProgress
-    from rmqreplay.run.job import RunOptions
+    from rmqreplay.run.job import Hooks, ReplayProgress, RunOptions
     from spark_tools.session import SessionOptions
 
 
@@ -115,7 +114,7 @@ def _hooks(
     has_begun: Callable[[Plan], bool],
 ) -> Hooks:
     """``has_begun``: whether a plan has begun to send, so that its warnings were heard."""
-    from rmqreplay.run.hooks import Hooks
+    from rmqreplay.run.job import Hooks
 
     name = ""
 

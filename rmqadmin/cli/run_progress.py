@@ -18,7 +18,7 @@ from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core.progress import RateDial, SpeedGauge
 
 if TYPE_CHECKING:
-    from rmqreplay.run.hooks import ReplayProgress
+    from rmqreplay.run.job import ReplayProgress
     from rmqreplay.sending.permit_service import PermitService
 
 

@@ -1,4 +1,6 @@
-"""Checks at the target that each message that the ledger lists as delivered is there once."""
+"""Compares a ledger with the target: that each message that it lists as delivered is there once, and that it has not
+lost its last lines. After a damaged file was cut off, or an old copy was put in its place, the job has sent messages of
+which the ledger knows nothing, and would send them again."""
 
 from __future__ import annotations
 
@@ -6,10 +8,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqproto.bodies.base import MessageQueue
-from rmqreplay.ledger.ledger import Fence
-from rmqreplay.sending.replay_ids import origin_of
-from rmqreplay.sending.target import replay_ids_since
+from rmqreplay.ledger.ledger import Fence, LedgerState
+from rmqreplay.ledger.letters import Place, origin_of
+from rmqreplay.plans.plan import Plan
+from rmqreplay.sending.delivery import DeliveryError
+from rmqreplay.sending.target import replay_ids_in
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetSet, queue_text
 
@@ -33,17 +36,11 @@ class AuditResult(msgspec.Struct, kw_only=True):
         return not (self.missing or self.doubled or self.unexpected)
 
 
-def audit(
-    fences: Sequence[Fence],
-    cluster: LiveCluster,
-    job: str,
-    delivered: OffsetSet,
-) -> AuditResult:
+def audit(fences: Sequence[Fence], cluster: LiveCluster, job: str, delivered: OffsetSet) -> AuditResult:
     """Reads the target from the job's first fences to its end. DeliveryError if part of it has been deleted."""
-    addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
-    seen: set[tuple[MessageQueue, int]] = set()
+    seen: set[Place] = set()
     result = AuditResult(expected=delivered.count)
-    for replay_id in replay_ids_since(fences, addresses.__getitem__, job, cluster.connections):
+    for replay_id in replay_ids_in(cluster, fences, job):
         place = origin_of(replay_id, job)
         if place is None:
             continue
@@ -64,6 +61,20 @@ def audit(
     return result
 
 
-def _example(places: list[str], place: tuple[MessageQueue, int]) -> None:
+def _example(places: list[str], place: Place) -> None:
     if len(places) < EXAMPLES_MAX:
         places.append(f"{queue_text(place[0])}@{place[1]}")
+
+
+def has_lost_lines(state: LedgerState, plan: Plan, cluster: LiveCluster) -> bool:
+    """Whether the target has messages of the job that are neither delivered nor of the open wave. False if the target
+    has deleted messages since the newest fences, because then nobody can tell."""
+    known = state.delivered()
+    if state.open_wave is not None:
+        known.update(OffsetSet(plan.wave(state.open_wave)))
+    try:
+        found = replay_ids_in(cluster, state.last_fences(), plan.replay_job)
+        places = (origin_of(each, plan.replay_job) for each in found)
+        return any(place is not None and place not in known for place in places)
+    except DeliveryError:
+        return False

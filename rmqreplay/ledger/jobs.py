@@ -49,7 +49,14 @@ def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, re
 
 
 def _named_or_only(root: str, job: str | None) -> Plan:
-    return _load(root, _only_open_job(root) if job is None else job)
+    if job is not None:
+        return _load(root, job)
+    jobs = open_jobs(root)
+    if not jobs:
+        raise UsageError(f"nothing is selected, and no job is open in {root}", hint="--help shows what can be sent.")
+    if len(jobs) != 1:
+        raise UsageError(f"which job should be resumed? Open in {root}: {', '.join(jobs)}", hint="--job NAME")
+    return _load(root, jobs[0])
 
 
 def _load(root: str, job: str) -> Plan:
@@ -61,12 +68,3 @@ def _load(root: str, job: str) -> Plan:
             f"{os.path.join(root, job)} holds the job {plan.job}", hint=f"rename the directory to {plan.job} again"
         )
     return plan
-
-
-def _only_open_job(root: str) -> str:
-    jobs = open_jobs(root)
-    if not jobs:
-        raise UsageError(f"nothing is selected, and no job is open in {root}", hint="--help shows what can be sent.")
-    if len(jobs) != 1:
-        raise UsageError(f"which job should be resumed? Open in {root}: {', '.join(jobs)}", hint="--job NAME")
-    return jobs[0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
 from rmqreplay.ledger.letters import BrokerSeen, LetterBook
 from rmqreplay.source.offset_ranges import OffsetSet
@@ -33,6 +34,10 @@ class Fence(msgspec.Struct, frozen=True, order=True):
     broker_name: str
     queue_id: int
     queue_offset: int
+
+    @property
+    def queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
 
 class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
@@ -134,12 +139,10 @@ class LedgerState:
 
     def first_fences(self) -> list[Fence]:
         """The lowest fence of every target queue. No message of this job is below it."""
-        lowest: dict[tuple[str, str, int], Fence] = {}
+        lowest: dict[MessageQueue, Fence] = {}
         for fences in self.fences.values():
             for fence in fences:
-                key = (fence.topic, fence.broker_name, fence.queue_id)
-                if key not in lowest or fence.queue_offset < lowest[key].queue_offset:
-                    lowest[key] = fence
+                lowest[fence.queue] = min(fence, lowest.get(fence.queue, fence))
         return sorted(lowest.values())
 
     def last_fences(self) -> list[Fence]:
@@ -256,22 +259,25 @@ class Ledger:
             raise storage_error(error, "write", self._path) from None
         self.state.apply(line)
 
-    def reject(self, failures: list[dict[str, Any]]) -> None:
-        """Adds rejected messages to the failures file. It is written before the wave's done line, so that none is lost.
-        A wave that runs again may list one twice."""
+    def reject(self, failures: list[dict[str, Any]]) -> int:
+        """Adds rejected messages to the failures file, and returns how many these are: one without a queue is listed
+        once, because every wave that scans its place finds it. The file is written before the wave's done line, so that
+        none is lost. A wave that runs again may list one with a queue twice."""
+        if any(not each["queue"] for each in failures):
+            listed = self._remarks_without_queue()
+            failures = [each for each in failures if each["queue"] or each["remark"] not in listed]
         if not failures:
-            return
-        data = b"".join(msgspec.json.encode(failure) + b"\n" for failure in failures)
+            return 0
         try:
             with open(self.failures_path, "ab") as file:
-                file.write(data)
+                file.writelines(msgspec.json.encode(failure) + b"\n" for failure in failures)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise storage_error(error, "write", self.failures_path) from None
+        return len(failures)
 
-    def remarks_without_queue(self) -> set[str]:
-        """The remarks of listed failures that name no queue."""
+    def _remarks_without_queue(self) -> set[str]:
         try:
             with open(self.failures_path, "rb") as file:
                 listed = [msgspec.json.decode(line) for line in file if line.endswith(b"\n")]

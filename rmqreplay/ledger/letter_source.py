@@ -3,20 +3,18 @@ queue offset now."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotConnectedError, NotFoundError, RefusedError
 from rmqreplay.ledger.ledger import Fence
-from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of, mark_of
+from rmqreplay.ledger.letters import REPLAY_ID, BrokerSeen, Letter, Place, letter_of
 from rmqreplay.plans.plan import Plan
-from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.source.live import OpenCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
@@ -34,11 +32,11 @@ LOOK_TIMEOUT_S = 5.0
 
 
 class LetterSource(Protocol):
-    """A cluster, or a store directory."""
+    """A cluster, or files."""
 
     @property
     def name_servers(self) -> frozenset[str]:
-        """The addresses by which a cluster was found; none for a store directory."""
+        """The addresses by which a cluster was found; none for files."""
 
     def broker(self, queue: MessageQueue) -> BrokerSeen:
         """What is known of the queue's broker; nothing if it cannot be asked for."""
@@ -69,8 +67,7 @@ class LiveLetters:
 
     def letter(self, place: Place) -> Letter | None:
         queue, queue_offset = place
-        broker = self._route(queue.topic).get(queue.broker_name)
-        address = broker.selected_addr() if broker is not None else None
+        address = self._address(queue)
         if address is None:
             return None
         try:
@@ -83,8 +80,7 @@ class LiveLetters:
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """NotConnectedError if its broker is away: a name server then knows nothing of its topics."""
-        broker = self._route(queue.topic).get(queue.broker_name)
-        address = broker.selected_addr() if broker is not None else None
+        address = self._address(queue)
         if address is not None:
             return queue_bounds(self._admin.connections, address, queue)
         if queue.broker_name not in self._admin.cluster_info().broker_addr_table:
@@ -95,7 +91,7 @@ class LiveLetters:
         return bool(fences) and all(self._lacks_above(job, fence) for fence in fences)
 
     def _lacks_above(self, job: str, fence: Fence) -> bool:
-        queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
+        queue = fence.queue
         route = self._route(fence.topic)
         if not route:
             return True
@@ -119,6 +115,10 @@ class LiveLetters:
             return False
         return looked_count < LOOK_PULLS_MAX
 
+    def _address(self, queue: MessageQueue) -> str | None:
+        broker = self._route(queue.topic).get(queue.broker_name)
+        return broker.selected_addr() if broker is not None else None
+
     def _route(self, topic: str) -> dict[str, BrokerData]:
         if topic not in self._routes:
             try:
@@ -131,27 +131,20 @@ class LiveLetters:
         return self._routes[topic]
 
 
-V = TypeVar("V", "ArchiveView", "StoreView")
+class FileLetters:
+    """The messages of a store directory or an archive, which name neither a cluster nor what was sent where."""
 
-
-class _FileLetters(ABC, Generic[V]):
-    """Messages of files, which name neither a cluster nor what was sent where."""
-
-    def __init__(self, view: V):
-        self._view: V = view
+    def __init__(self, view: ArchiveView | StoreView):
+        self._view = view
         self.name_servers = frozenset[str]()
-
-    @abstractmethod
-    def _letter(self, place: Place) -> Letter | None:
-        """NotFoundError if the queue's files are gone."""
 
     def broker(self, queue: MessageQueue) -> BrokerSeen:
         return BrokerSeen()
 
     def letter(self, place: Place) -> Letter | None:
         try:
-            return self._letter(place)
-        except NotFoundError:
+            return self._view.letter(*place)
+        except NotFoundError:  # the queue's files are gone
             return None
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
@@ -164,30 +157,14 @@ class _FileLetters(ABC, Generic[V]):
         return False
 
 
-class StoredLetters(_FileLetters["StoreView"]):
-    """The messages of a store directory."""
-
-    def _letter(self, place: Place) -> Letter | None:
-        stored = self._view.message(*place)
-        return None if stored is None else letter_of(stored)
-
-
-class ArchivedLetters(_FileLetters["ArchiveView"]):
-    """The messages of an archive."""
-
-    def _letter(self, place: Place) -> Letter | None:
-        parts = self._view.letter_parts(*place)
-        return None if parts is None else Letter(mark_of(*parts), parts[1], parts[2])
-
-
 @contextmanager
 def letters_of(plan: Plan, open_cluster: OpenCluster) -> Iterator[LetterSource]:
     """The source of a plan's messages, open."""
     if plan.source.path is not None:
-        from rmqreplay.source.archive_view import ArchiveView, open_files
+        from rmqreplay.source.archive_view import open_files
 
         with open_files(plan.source.path, plan.source.broker_name) as view:
-            yield ArchivedLetters(view) if isinstance(view, ArchiveView) else StoredLetters(view)
+            yield FileLetters(view)
     else:
         with open_cluster(plan.source.name_server or "") as cluster:
             yield LiveLetters(cluster.admin)

@@ -1,5 +1,8 @@
 """How a ledger recognises messages: by the queue offset and a mark of the unique key and the store time. Another
-cluster, or the same one made anew, has other messages at the same offsets, even if its names are the same."""
+cluster, or the same one made anew, has other messages at the same offsets, even if its names are the same.
+
+A message that was sent again carries an id of job and origin, which is the same on every attempt, in the property
+``REPLAY_ID``. That name is not a reserved one, because the broker's own tools refuse to change reserved properties."""
 
 from __future__ import annotations
 
@@ -109,3 +112,26 @@ class LetterBook:
         start, _, data, first = runs[at]
         begin = first + MARK_SIZE_BYTES * (offset - start)
         return data[begin : begin + MARK_SIZE_BYTES]
+
+
+# --- the id of a message that was sent again -------------------------------------------------------------------------
+
+REPLAY_ID = "REPLAY_ID"
+REPLAY_ROUND = "REPLAY_ROUND"
+"""How often a message was redriven, including this time."""
+
+
+def replay_id(job: str, queue: MessageQueue, queue_offset: int) -> str:
+    """``job:broker:topic:queueId:queueOffset`` of the origin."""
+    return f"{job}:{queue.broker_name}:{queue.topic}:{queue.queue_id}:{queue_offset}"
+
+
+def origin_of(text: str, job: str) -> tuple[MessageQueue, int] | None:
+    """Source queue and queue offset of a replay id of ``job``; None for another job's id, or for a text that is no
+    replay id."""
+    if not text.startswith(job + ":"):
+        return None
+    parts = text[len(job) + 1 :].rsplit(":", 3)  # a broker name may contain a colon
+    if len(parts) != 4 or not parts[2].isdecimal() or not parts[3].isdecimal():
+        return None
+    return MessageQueue(parts[1], parts[0], int(parts[2])), int(parts[3])

@@ -13,9 +13,8 @@ from rmqproto.wording import counted
 from rmqreplay.ledger.letter_source import LiveLetters, letters_of
 from rmqreplay.ledger.sent_before import SentBefore, sent_before
 from rmqreplay.plans.plan import NothingSelectedError, Plan, save_plan, wave_count_for
-from rmqreplay.run.engine import Engine
-from rmqreplay.run.group_guard import TO_SAME, refuse_orderly_group
-from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.run.consumers import TO_SAME, refuse_orderly_group
+from rmqreplay.run.engine import Engine, TaskReport, WaveSpec
 from rmqreplay.sending.target import read_fences
 from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetSet, queue_text, split_ranges

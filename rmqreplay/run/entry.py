@@ -24,8 +24,7 @@ from rmqreplay.plans.plan import Plan
 from rmqreplay.plans.planning import check_target, plan_replay
 from rmqreplay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
 from rmqreplay.run.engine import Engine
-from rmqreplay.run.hooks import Hooks
-from rmqreplay.run.job import PlanConflict, ReplayResult, RunOptions, refuse_changed, run_replay
+from rmqreplay.run.job import Hooks, PlanConflict, ReplayResult, RunOptions, refuse_changed, run_replay
 from rmqreplay.run.local_engine import LocalEngine, spark_only
 
 PLANNED_HERE_MAX = 200_000
@@ -66,10 +65,15 @@ def redrive(
     UsageError before anything happens, also for a plan that needs Spark; PlanConflict if job and plan do not fit. Any
     other RocketMQError may leave the job open; ``resume`` continues it."""
 
-    def local(plan: Plan) -> AbstractContextManager[Engine]:
-        return nullcontext(_local_engine(plan, runner))
-
-    return carry_out(request, runner, local, lambda plan: None, execute=execute, resume=resume, job=job)
+    return carry_out(
+        request,
+        runner,
+        lambda plan: nullcontext(_local_engine(plan, runner)),
+        lambda plan: None,
+        execute=execute,
+        resume=resume,
+        job=job,
+    )
 
 
 def carry_out(
@@ -89,7 +93,9 @@ def carry_out(
     planned = planned_job(root, request, job, resume=resume)
     if planned is None:
         with _all_must_answer():
-            plan = freeze(_named(request, job))
+            if request is None:
+                raise UsageError("nothing is selected", hint="--topic TOPIC or --dlq GROUP, or --job NAME of a dry run")
+            plan = freeze(request if job is None else replace(request, job=job))
     else:
         plan = planned
     directory = os.path.join(root, plan.job)
@@ -98,8 +104,11 @@ def carry_out(
     with _all_must_answer():
         check(plan)
         check_target(plan, runner.run.cluster)
-        if execute or resume:
-            _check_letters(plan, root, runner.run)
+        if execute or resume:  # ``run_replay`` asks again
+            refuse_changed(plan, runner.run)
+            if plan.skip_redriven and read_ledger(directory).begin is None:
+                with letters_of(plan, runner.run.cluster) as source:
+                    sent_before(root, plan, source, strict=True)
         if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
             plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
     if planned is not None:
@@ -117,14 +126,6 @@ def carry_out(
         options = replace(runner.run, permit_host=engine.permit_host)
         result = run_replay(plan, directory, engine, options, hooks)
     return ReplayOutcome(plan, directory, result)
-
-
-def _check_letters(plan: Plan, root: str, options: RunOptions) -> None:
-    """Errors as of ``refuse_changed`` and ``sent_before``; ``run_replay`` asks again."""
-    refuse_changed(plan, options)
-    if plan.skip_redriven and read_ledger(os.path.join(root, plan.job)).begin is None:
-        with letters_of(plan, options.cluster) as source:
-            sent_before(root, plan, source, strict=True)
 
 
 @contextmanager
@@ -151,9 +152,3 @@ def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest 
     what = f"{counted(plan.offset_count, 'message')} of {counted(len(plan.ranges), 'queue')}"
     runner.hooks.on_stage(f"reading {what}")
     return plan_replay(plan, engine, directory, wave_messages=request.wave_messages, sample=runner.sample)
-
-
-def _named(request: ReplayRequest | None, job: str | None) -> ReplayRequest:
-    if request is None:
-        raise UsageError("nothing is selected", hint="--topic TOPIC or --dlq GROUP, or --job NAME of a dry run")
-    return replace(request, job=job) if job is not None else request

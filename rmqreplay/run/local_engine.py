@@ -15,7 +15,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqreplay.ledger.letters import Place
 from rmqreplay.plans.plan import Plan
-from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.run.engine import TaskReport, WaveSpec
 from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.redrive import Original, origin_topic_of
 from rmqreplay.source.live import PLAIN, ClusterAccess

@@ -10,7 +10,7 @@ from typing import Any
 
 from rmqproto.message import properties as props
 from rmqreplay.ledger.letters import Place, Witness
-from rmqreplay.run.wave_spec import (
+from rmqreplay.run.engine import (
     SAMPLE_BODY_MAX_BYTES,
     Failure,
     TaskReport,

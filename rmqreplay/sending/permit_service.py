@@ -10,12 +10,14 @@ import socket
 import socketserver
 import threading
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from rmqproto.errors import ConnectError
 from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+
+A = TypeVar("A")
 
 LINE_SIZE_MAX_BYTES = 4096
 ANSWER_TIMEOUT_S = 10.0
@@ -35,14 +37,10 @@ class Question(msgspec.Struct, frozen=True):
     extends: bool = False
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """``kind``: entered, granted, wait or denied."""
-
-    kind: str
-    must_look: bool = False
-    count: int = 0
-    seconds: float = 0.0
-    reason: str = ""
+_TO_ENTER: msgspec.json.Decoder[Entered | Wait | Denied] = msgspec.json.Decoder(Entered | Wait | Denied)
+_TO_SEND: msgspec.json.Decoder[Granted | Wait | Denied] = msgspec.json.Decoder(Granted | Wait | Denied)
+_MORE_TIME: msgspec.json.Decoder[Granted | Denied] = msgspec.json.Decoder(Granted | Denied)
+"""Answers to the three questions."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -64,16 +62,16 @@ class PermitService:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="permits")
         self._thread.start()
 
-    def answer(self, question: Question) -> Reply:
+    def answer(self, question: Question) -> Entered | Granted | Wait | Denied:
         if not hmac.compare_digest(question.secret.encode(errors="replace"), self.address.secret.encode()):
-            return Reply("denied", reason="wrong secret")
+            return Denied("wrong secret")
         task = (question.wave, question.partition, question.attempt)
         with self.lock:
             if question.extends:
-                return _reply(self.book.extend(*task))
+                return self.book.extend(*task)
             if question.count:
-                return _reply(self.book.ask(*task, question.count, question.size_bytes))
-            return _reply(self.book.enter(*task))
+                return self.book.ask(*task, question.count, question.size_bytes)
+            return self.book.enter(*task)
 
     def open_wave(self, wave: int, *, recovering: bool) -> None:
         with self.lock:
@@ -114,16 +112,6 @@ class _Handler(socketserver.StreamRequestHandler):
                 self.wfile.write(msgspec.json.encode(self.server.service.answer(question)) + b"\n")
 
 
-def _reply(answer: Entered | Granted | Wait | Denied) -> Reply:
-    if isinstance(answer, Entered):
-        return Reply("entered", must_look=answer.must_look)
-    if isinstance(answer, Granted):
-        return Reply("granted", count=answer.count, seconds=answer.ttl_s)
-    if isinstance(answer, Wait):
-        return Reply("wait", seconds=answer.seconds)
-    return Reply("denied", reason=answer.reason)
-
-
 class PermitClient:
     """One attempt's connection to the service. ConnectError if the driver is gone; then no task may send."""
 
@@ -136,22 +124,15 @@ class PermitClient:
         self._stream: Any = None
 
     def enter(self) -> Entered | Wait | Denied:
-        reply = self._exchange(Question(**self._task))
-        if reply.kind == "entered":
-            return Entered(reply.must_look)
-        return Wait(reply.seconds) if reply.kind == "wait" else Denied(reply.reason)
+        return self._exchange(Question(**self._task), _TO_ENTER)
 
     def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied:
-        reply = self._exchange(Question(**self._task, count=count, size_bytes=size_bytes))
-        if reply.kind == "granted":
-            return Granted(reply.count, reply.seconds)
-        return Wait(reply.seconds) if reply.kind == "wait" else Denied(reply.reason)
+        return self._exchange(Question(**self._task, count=count, size_bytes=size_bytes), _TO_SEND)
 
     def extend(self) -> Granted | Denied:
-        reply = self._exchange(Question(**self._task, extends=True))
-        return Granted(0, reply.seconds) if reply.kind == "granted" else Denied(reply.reason)
+        return self._exchange(Question(**self._task, extends=True), _MORE_TIME)
 
-    def _exchange(self, question: Question) -> Reply:
+    def _exchange(self, question: Question, decoder: msgspec.json.Decoder[A]) -> A:
         line = msgspec.json.encode(question) + b"\n"
         for attempt in range(CONNECT_TRIES):
             try:
@@ -160,7 +141,7 @@ class PermitClient:
                 self._stream.flush()
                 answer = self._stream.readline(LINE_SIZE_MAX_BYTES)
                 if answer:
-                    return msgspec.json.decode(answer, type=Reply)
+                    return decoder.decode(answer)
             except (OSError, msgspec.MsgspecError):
                 pass
             self.close()  # asking again is harmless: a permit that no task received is not used

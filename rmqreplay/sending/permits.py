@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 PERMIT_TTL_S = 2.0
 PAUSE_POLL_S = 0.5
 WAIT_S_MAX = 60.0
@@ -23,30 +25,26 @@ GRANT_SHARE_OF_SECOND = 0.2
 """A grant is at most this part of a second's rate, so that the rate also holds within a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(msgspec.Struct, frozen=True, tag=True):
     """The attempt may ask for permits. ``must_look``: other attempts may have sent some of its messages."""
 
     must_look: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(msgspec.Struct, frozen=True, tag=True):
     """``count`` messages may be put on the wire within ``ttl_s``, counted from just before the question was asked."""
 
     count: int
     ttl_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True, tag=True):
     """The task must ask again after this time."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(msgspec.Struct, frozen=True, tag=True):
     """The task must stop sending; ``reason`` is for the log."""
 
     reason: str

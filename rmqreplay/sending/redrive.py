@@ -15,10 +15,9 @@ from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
 from rmqproto.wording import counted
-from rmqreplay.ledger.letters import mark_of
+from rmqreplay.ledger.letters import REPLAY_ID, REPLAY_ROUND, mark_of, replay_id
 from rmqreplay.plans.plan import TargetRule, Transform
 from rmqreplay.sending.delivery import Outgoing, Rejected, must_go_alone, too_large
-from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 

@@ -4,18 +4,17 @@ the fence."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls import tls_context
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.perm import PERM_READ_WRITE
 from rmqreplay.ledger.ledger import Fence
+from rmqreplay.ledger.letters import REPLAY_ID
 from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError
-from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin, unless_refused
 from rmqreplay.source.live import PLAIN, ClusterAccess, LiveCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
@@ -54,7 +53,7 @@ class ReplayTarget:
         self._timeout_s = send_timeout_s
         self._access = access
         self._settled_at = 0.0
-        queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
+        queues = [fence.queue for fence in fences]
         with access.cluster(name_server) as cluster:
             self._addresses = persist(partial(_masters, cluster, fences), cluster.forget_routes, READ_TIMEOUT_S)
         self._sender = BatchSender(
@@ -80,7 +79,7 @@ class ReplayTarget:
         # A new client, because open connections may be broken without a sign.
         access, tls = self._access, tls_context(self._access.tls)
         with BlockingClient(access.credentials, tls=tls, address_map=access.address_map) as client:
-            return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
+            return set(replay_ids_since(self._fences, self._addresses, self._job, client))
 
     def close(self) -> None:
         self._sender.close()
@@ -91,14 +90,13 @@ def _masters(cluster: LiveCluster, fences: Sequence[Fence]) -> dict[str, str]:
 
 
 def replay_ids_since(
-    fences: Sequence[Fence], address_of: Callable[[str], str], job: str, client: BlockingClient
+    fences: Sequence[Fence], addresses: Mapping[str, str], job: str, client: BlockingClient
 ) -> Iterator[str]:
     """The replay ids of ``job`` in the target's queues, from the fences to the current ends, including doubles.
     DeliveryError if the target no longer has the messages at a fence, so that the result would be incomplete."""
     mark = f"{REPLAY_ID}\x01{job}:".encode()
     for fence in fences:
-        queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
-        address = address_of(fence.broker_name)
+        queue, address = fence.queue, addresses[fence.broker_name]
         first, last = queue_bounds(client, address, queue)
         if first > fence.queue_offset:
             raise DeliveryError(
@@ -109,14 +107,13 @@ def replay_ids_since(
         wanted = OffsetRange(queue, fence.queue_offset if fence.queue_offset <= last else first, last)
         for body in pull_range(OneBroker(client, address), wanted, PullRules()):
             if mark in body:
-                yield from _ids(body, job)
+                found = (message.properties.get(REPLAY_ID) for message in decode_records_untrusted(body))
+                yield from (each for each in found if each is not None and each.startswith(job + ":"))
 
 
-def _ids(body: bytes, job: str) -> Iterator[str]:
-    for message in decode_records_untrusted(body):
-        found = message.properties.get(REPLAY_ID)
-        if found is not None and found.startswith(job + ":"):
-            yield found
+def replay_ids_in(cluster: LiveCluster, fences: Sequence[Fence], job: str) -> Iterator[str]:
+    """As ``replay_ids_since``, of a cluster's masters."""
+    return replay_ids_since(fences, _masters(cluster, fences), job, cluster.connections)
 
 
 def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
+from rmqreplay.ledger.letters import Letter, mark_of
 from rmqreplay.source.archive_manifest import ArchivedRange, covering, is_archive, load_manifest
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.store_view import StoreView
@@ -64,11 +65,12 @@ class ArchiveView:
             found += table.to_pylist()
         return found
 
-    def letter_parts(self, queue: MessageQueue, queue_offset: int) -> tuple[str, str, int] | None:
-        """Message id, offset message id and store time of a message; None if it is not archived."""
+    def letter(self, queue: MessageQueue, queue_offset: int) -> Letter | None:
+        """The message at a queue offset; None if it is not archived."""
         wanted = OffsetRange(queue, queue_offset, queue_offset + 1)
-        rows = self.rows(wanted, ["msgId", "offsetMsgId", "storeTimestamp"])
-        return (rows[0]["msgId"], rows[0]["offsetMsgId"], _ms(rows[0])) if rows else None
+        for row in self.rows(wanted, ["msgId", "offsetMsgId", "storeTimestamp"]):
+            return Letter(mark_of(row["msgId"], row["offsetMsgId"], _ms(row)), row["offsetMsgId"], _ms(row))
+        return None
 
     def _of(self, queue: MessageQueue) -> list[ArchivedRange]:
         found = self._manifest.ranges.get(queue)

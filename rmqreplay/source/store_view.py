@@ -9,10 +9,11 @@ from types import TracebackType
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
-from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
 from rmqproto.names import is_system_topic
 from rmqproto.perm import PERM_INHERIT
 from rmqproto.wire import fastjson
+from rmqreplay.ledger.letters import Letter, letter_of
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import open_read_only
@@ -81,7 +82,7 @@ class StoreView:
             raise NotFoundError(f"{self.root} has no queue {queue.queue_id} of {queue.topic} on {queue.broker_name}")
         return found
 
-    def message(self, queue: MessageQueue, queue_offset: int) -> StoredMessage | None:
+    def letter(self, queue: MessageQueue, queue_offset: int) -> Letter | None:
         """The message at a queue offset; None if there is none, or it is damaged."""
         unit = self.consume_queue(queue).unit(queue_offset)
         if unit is None or unit[0] < self.log_start:
@@ -90,7 +91,7 @@ class StoreView:
             found = decode_records_untrusted(self.store.log.read(unit[0], unit[1]))
         except ProtocolError:
             return None
-        return found[0] if found and found[0].queue_offset == queue_offset else None
+        return letter_of(found[0]) if found and found[0].queue_offset == queue_offset else None
 
 
 def _broker_name_of(root: str) -> str | None:

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from rmqproto.bodies.base import MessageQueue
 from rmqreplay.ledger.letters import Place
 from rmqreplay.plans.user_function import RowTransform
-from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.run.engine import TaskReport, WaveSpec
 from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.delivery import DeliveryReport, Outgoing
 from rmqreplay.sending.redrive import Original

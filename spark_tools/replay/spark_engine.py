@@ -23,7 +23,7 @@ from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.wire.whole_types import whole
 from rmqreplay.ledger.letters import Place
 from rmqreplay.plans.plan import Plan, Selection, Source
-from rmqreplay.run.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
+from rmqreplay.run.engine import Failure, TaskReport, WaveSpec, failure, merge_reports
 from rmqreplay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
 from rmqreplay.sending.redrive import damaged_at_origin
 from rmqreplay.source.archive_manifest import is_archive

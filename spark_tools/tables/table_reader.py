@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.names import DLQ_PREFIX, TRACE_TOPIC
-from rmqreplay.ledger.letter_source import LiveLetters, StoredLetters
+from rmqreplay.ledger.letter_source import FileLetters, LiveLetters
 from rmqreplay.ledger.letters import Letter, Place
 from rmqreplay.ledger.sent_before import check_root, sent_of_letters
 from rmqreplay.source.live import LiveCluster
@@ -187,7 +187,7 @@ class TableReader(DataSourceReader):
                 with cluster_of(self._options) as cluster:
                     return sent_of_letters(root, letters, LiveLetters(cluster.admin))
             with StoreView(part.path, self._broker_name(part.path)) as view:
-                return sent_of_letters(root, letters, StoredLetters(view))
+                return sent_of_letters(root, letters, FileLetters(view))
 
         return sent
 

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs/examples.md").read_text()
 PRINTED = dict(re.findall(r"^## .*?\(\.\./(examples/\w+\.py)\).*?^```text\n(.*?)^```$", PAGE, re.M | re.S))
 
 
-server = servers.of_module(*servers.sets("transactionCheckInterval=500", "transactionTimeOut=500"))
+server = servers.of_module(*servers.sets("transactionCheckInterval=100", "transactionTimeOut=100"))
 
 
 def test_the_page_names_all_programs() -> None:

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from rmqclient import (
-    LATER,
     SUCCESS,
     ConsumeFrom,
     ConsumeStatus,
@@ -14,6 +13,7 @@ from rmqclient import (
     Producer,
     PushConsumer,
     ReceivedMessage,
+    later,
     suspend,
 )
 from rmqclient.admin import AdminClient
@@ -82,7 +82,7 @@ async def test_lists_are_of_one_queue_and_as_large_as_wanted(
 
 
 async def test_all_of_a_list_that_fails_comes_again(server: Server, topic: str, fresh: Fresh) -> None:
-    group, lists = fresh("G"), Lists(lambda number: LATER if number == 1 else SUCCESS)
+    group, lists = fresh("G"), Lists(lambda number: later(1) if number == 1 else SUCCESS)  # after a second
     async with consumer(server, group, topic, lists, concurrency=1):
         await until(lambda: len(set(lists.bodies)) == COUNT)
         with anyio.fail_after(60):

@@ -8,6 +8,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
+from rmqclient import transaction_producer
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
@@ -158,8 +159,9 @@ async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, 
 
 
 async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
-    start_standalone: Callable[..., Server], fresh: Fresh
+    start_standalone: Callable[..., Server], fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transaction_producer, "STAY_CONNECTED_EVERY_S", 0.1)
     topic = fresh("TransTopic")
     namesrv_port, broker_port = map(str, free_ports())
     ports = ("--namesrv-port", namesrv_port, "--port", broker_port)

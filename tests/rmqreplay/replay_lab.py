@@ -22,9 +22,9 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqreplay.ledger.ledger import Fence
+from rmqreplay.ledger.letters import replay_id
 from rmqreplay.plans.plan import Plan, Source, TargetRule, Transform, save_plan
 from rmqreplay.sending.delivery import Batch, Outgoing
-from rmqreplay.sending.replay_ids import replay_id
 from rmqreplay.sending.sender import BatchSender, round_robin
 from rmqreplay.sending.target import replay_ids_since
 from rmqreplay.source.offset_ranges import OffsetRange
@@ -180,7 +180,7 @@ class Lab:
         """The numbers of missing and doubled messages of the plan at the target."""
         fences = [Fence(plan.target.name, "broker-a", number, 0) for number in range(2)]
         with BlockingClient() as client:
-            found = Counter(replay_ids_since(fences, lambda name: self.broker_addr, plan.replay_job, client))
+            found = Counter(replay_ids_since(fences, {"broker-a": self.broker_addr}, plan.replay_job, client))
         wanted = {
             replay_id(plan.replay_job, each.queue, offset)
             for each in plan.ranges

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from rmqproto.bodies.base import MessageQueue
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
+from rmqreplay.ledger.letters import replay_id
 from rmqreplay.plans.plan import Plan
 from rmqreplay.sending.delivery import (
     Answer,
@@ -32,7 +33,6 @@ from rmqreplay.sending.delivery import (
     TaskDelivery,
 )
 from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
-from rmqreplay.sending.replay_ids import replay_id
 from rmqreplay.source.offset_ranges import OffsetSet
 
 SETTLE_S = 3.0

@@ -15,7 +15,7 @@ from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.ledger.audit import audit
 from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, Transform
 from rmqreplay.plans.request import ReplayRequest, freeze, parse_offsets
-from rmqreplay.run.canary import CanaryReport, watch_canary
+from rmqreplay.run.consumers import CanaryReport, watch_canary
 from rmqreplay.sending.delivery import TaskDelivery
 from rmqreplay.sending.permit_service import PermitClient, PermitService
 from rmqreplay.sending.permits import PermitBook

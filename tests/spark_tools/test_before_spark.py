@@ -20,7 +20,7 @@ from rmqreplay.ledger.ledger import Begin, Ledger
 from rmqreplay.plans.plan import Selection
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import Runner
-from rmqreplay.run.hooks import Hooks
+from rmqreplay.run.job import Hooks
 from spark_tools.replay import entry
 from spark_tools.replay.entry import replay
 from tests.rmqreplay.replay_lab import wait_for_route

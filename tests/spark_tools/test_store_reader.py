@@ -5,6 +5,7 @@ import itertools
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,10 +14,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
+from rmqreplay.ledger.ledger import Ledger
 from rmqreplay.plans.plan import TargetRule, Transform
-from rmqreplay.run.job import ReplayResult, _finish
-from rmqreplay.run.wave_spec import WaveSpec
+from rmqreplay.run.engine import WaveSpec
 from rmqreplay.run.wave_task import WaveTask
 from rmqreplay.sending.delivery import Outgoing
 from rmqreplay.source.offset_ranges import OffsetRange
@@ -331,10 +331,7 @@ def test_a_scan_names_damage_by_its_file_and_bytes(tmp_path, at, size, reason):
     assert (failure.queue, failure.queue_offset) == ("", -1)
     assert place in failure.remark
     with Ledger(str(tmp_path / "job")) as ledger:
-        ledger.append(Begin("plan", 0))
-        for wave in range(2):
-            ledger.append(FenceLine(wave, []))
-            _finish(wave, task.finished(), ledger, ReplayResult("j"), None)
+        assert [ledger.reject([{"wave": wave, **msgspec.to_builtins(failure)}]) for wave in range(2)] == [1, 0]
     assert len((tmp_path / "job" / "failures.jsonl").read_bytes().splitlines()) == 1
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqreplay.plans.plan import Plan
     from rmqreplay.plans.request import ReplayRequest
     from rmqreplay.run.entry import ReplayOutcome
-    from rmqreplay.run.hooks import Hooks
+    from rmqreplay.run.job import Hooks
     from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
 
 

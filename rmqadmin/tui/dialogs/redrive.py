@@ -31,7 +31,7 @@ from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqreplay.run.hooks import Hooks, ReplayProgress
+    from rmqreplay.run.job import Hooks, ReplayProgress
     from rmqreplay.sending.permit_service import PermitService
 
 _COMMAND = "rmqadmin tui"
@@ -141,7 +141,7 @@ class RedriveDialog(ChangeDialog):
             client.note_change(AuditedChange(target=self._group, action=action, done=problem is None, error=problem))
 
     def _hooks(self, client: DashboardClient) -> Hooks:
-        from rmqreplay.run.hooks import Hooks
+        from rmqreplay.run.job import Hooks
 
         def attach(service: PermitService) -> None:
             self._service = service

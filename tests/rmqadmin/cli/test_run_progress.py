@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rmqadmin.cli import run_progress
 from rmqadmin.cli.run_progress import ProgressLines, StageLines
 from rmqadmin.core.progress import RATE_MIN, RateDial
-from rmqreplay.run.hooks import ReplayProgress
+from rmqreplay.run.job import ReplayProgress
 from rmqreplay.sending.permit_service import PermitService
 from tests.support.servers import until
 
@@ -82,7 +82,7 @@ def test_each_job_of_a_series_is_counted_from_its_own_beginning(monkeypatch: pyt
 PROGRAM = """
 import sys, termios, threading
 from rmqadmin.cli.run_progress import progress_for_here
-from rmqreplay.run.hooks import ReplayProgress
+from rmqreplay.run.job import ReplayProgress
 
 asked, was = threading.Semaphore(0), termios.tcgetattr(0)
 

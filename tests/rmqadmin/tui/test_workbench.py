@@ -22,7 +22,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
-from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
+from rmqreplay.ledger.letters import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine, read_ledger
+from rmqreplay.ledger.letters import origin_of, replay_id
 from rmqreplay.plans.plan import Plan, Source, TargetRule, check_job_name, load_plan, save_plan
-from rmqreplay.sending.replay_ids import origin_of, replay_id
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, parse_queue_text, queue_text, wave_slice
 
 QUEUE = MessageQueue("%DLQ%g", "broker-a", 0)

@@ -19,6 +19,9 @@ COUNT, WAVES = 30, 2
 LINES = ["begin", "fence", "done", "fence", "done", "end", "note"]
 
 
+pytestmark = pytest.mark.usefixtures("no_driver_lives")
+
+
 def run(root: Path, job: str) -> ReplayResult:
     runner = Runner(ledger_root=str(root), run=RunOptions(send_timeout_ms=500, audit=True))
     result = redrive(None, runner, execute=True, resume=True, job=job).result

@@ -17,8 +17,7 @@ from rmqproto.errors import ConnectError, UsageError
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
 from rmqreplay.run.following import follow
-from rmqreplay.run.hooks import Hooks, ReplayProgress
-from rmqreplay.run.job import PlanConflict
+from rmqreplay.run.job import Hooks, PlanConflict, ReplayProgress
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Fresh, Server, broker, namesrv, topic_config
 
@@ -87,6 +86,7 @@ def test_what_comes_is_sent_once_in_queues_old_and_new(move: Move, tmp_path: Pat
     assert move.moved() == each_once(11)
 
 
+@pytest.mark.usefixtures("no_driver_lives")
 def test_a_job_that_was_broken_off_is_finished_first(move: Move) -> None:
     move.more(4)
     move.follow()

@@ -20,8 +20,7 @@ from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import Selection, Transform, load_plan
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
-from rmqreplay.run.hooks import Hooks, ReplayProgress
-from rmqreplay.run.job import PlanConflict
+from rmqreplay.run.job import Hooks, PlanConflict, ReplayProgress
 from rmqreplay.sending.delivery import Batch, Outgoing
 from rmqreplay.sending.sender import BatchSender, round_robin
 from rmqreplay.sending.target import read_fences

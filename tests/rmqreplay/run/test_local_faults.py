@@ -15,13 +15,12 @@ from rmqproto.errors import ConnectError, RequestTimeoutError
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.plans.plan import Plan
 from rmqreplay.run.entry import Runner, redrive
-from rmqreplay.run.hooks import Hooks, ReplayProgress
-from rmqreplay.run.job import ReplayResult, RunOptions
+from rmqreplay.run.job import Hooks, ReplayProgress, ReplayResult, RunOptions
 from tests.rmqreplay.replay_lab import Lab, OnSend, Send, kill_once
 from tests.support.processes import free_ports
 
 COUNT = 600
-SHORT_WAITS = {"send_timeout_ms": 1500, "batch_messages": 10, "in_flight": 2}
+SHORT_WAITS = {"send_timeout_ms": 500, "batch_messages": 10, "in_flight": 2}
 """Short batches make more requests to break; a short time-out makes less to wait for."""
 SENDS = COUNT // SHORT_WAITS["batch_messages"]
 

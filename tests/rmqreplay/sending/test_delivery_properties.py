@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
 from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.ledger.letters import replay_id
 from rmqreplay.plans.plan import Plan, Source, TargetRule
 from rmqreplay.sending.permits import Entered, Granted, PermitBook
-from rmqreplay.sending.replay_ids import replay_id
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, queue_text
 from tests.rmqreplay.replay_simulation import TTL_S, Simulation
 

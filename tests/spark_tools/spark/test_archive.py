@@ -22,7 +22,7 @@ from rmqreplay.ledger.audit import AuditResult
 from rmqreplay.plans.plan import Selection
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import Runner
-from rmqreplay.run.hooks import Hooks, ReplayProgress
+from rmqreplay.run.job import Hooks, ReplayProgress
 from rmqreplay.source.archive_manifest import commit_batch, load_manifest
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.archive import archive_run, batches

@@ -93,8 +93,8 @@ def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: 
     a, b = MessageQueue(TOPIC, "broker-a", 0), MessageQueue(TOPIC, "broker-b", 0)
     start("broker-a", ports[0])
     send(admin, running["broker-a"], a, b"1")
-    strict = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="1000")
-    lenient = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="1000", failOnDataLoss="false")
+    strict = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="200")
+    lenient = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="200", failOnDataLoss="false")
     assert strict.look({}).bounds == lenient.look({}).bounds == {a: (0, 1)}
     start("broker-b", ports[1])
     send(admin, running["broker-b"], b, b"1")

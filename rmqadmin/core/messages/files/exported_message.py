@@ -72,7 +72,7 @@ def exported(message: FoundMessage) -> ExportedMessage:
 def not_sent(*, to_dead_letters: bool) -> frozenset[str]:
     """Properties that a copy does not get: the marks of its use, and the id by which a redrive recognises its own
     messages, because the copy is not one. A copy in a dead-letter topic keeps the property with its origin topic."""
-    from rmqreplay.sending.replay_ids import REPLAY_ID
+    from rmqreplay.ledger.letters import REPLAY_ID
 
     return (props.MARKS_OF_USE | {REPLAY_ID}) - ({props.RETRY_TOPIC} if to_dead_letters else set())
 

@@ -24,10 +24,9 @@ from rmqreplay.ledger.audit import AuditResult
 from rmqreplay.ledger.ledger import Begin, Ledger
 from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, Transform
 from rmqreplay.plans.request import ReplayRequest
-from rmqreplay.run.canary import CanaryReport
+from rmqreplay.run.consumers import CanaryReport
 from rmqreplay.run.entry import ReplayOutcome, Runner
-from rmqreplay.run.hooks import ReplayProgress
-from rmqreplay.run.job import FailuresExceeded, PlanConflict, ReplayResult, RunOptions
+from rmqreplay.run.job import FailuresExceeded, PlanConflict, ReplayProgress, ReplayResult, RunOptions
 from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.replay import entry
 from spark_tools.replay.spark_engine import SparkJobError
