@@ -85,6 +85,7 @@ class GrpcService:
             self.clients.leave()
 
     def kind_of(self, path: bytes) -> CallKind | str:
+        """The call of that path, or why there is none."""
         found = self._kinds.get(path)
         if found is not None:
             return found
@@ -92,10 +93,11 @@ class GrpcService:
         return f"Method {text} is unimplemented" if text in UNIMPLEMENTED else f"Method not found: {text}"
 
     def plain_calls(self) -> PlainCalls | None:
-        """None while gates have to be asked about each call."""
+        """What may take the whole calls of one read past ``take``; None while gates have to be asked about each."""
         return None if self._broker.slave is not None or self._gates.ask_now() else self._plain
 
     def take(self, call: GrpcCall, message: Any) -> None:
+        """Takes a message of the client. What it raises is for ``refuse``."""
         kind = call.kind
         try:
             refuse_if(not call.client_id.strip(), Code.CLIENT_ID_REQUIRED, "client id cannot be empty")

@@ -7,16 +7,26 @@ The frames are our own, because a call of the maintained engines costs more than
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable
-from enum import IntEnum
-from operator import itemgetter
-from typing import NamedTuple
+
+import msgspec
 
 from rmqproto.errors import ProtocolError
 from rmqserver.core import HeaderDecoder
 from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, Headers
+from rmqserver.doors.grpc import http2_frames as frames
+from rmqserver.doors.grpc.http2_frames import (
+    FRAME_HEAD,
+    PREFACE,
+    SETTING,
+    TWO_U32,
+    U32,
+    Broken,
+    ErrorCode,
+    Metadata,
+    frame,
+)
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
@@ -35,42 +45,8 @@ CANCELLED_MAX = STREAMS_MAX
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask. At its end it cancels
 all that it has."""
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-WINDOW_MAX_BYTES = (1 << 31) - 1
-_FIRST_WINDOW_BYTES = 65_535
-_NUMBER = 0x7FFF_FFFF
-"""The bits of a stream or a window; the one above is reserved."""
 
-# length u24, as u16 and u8 | type u8 | flags u8 | stream u32
-_HEAD = struct.Struct(">HBBBI")
-_DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY = range(8)
-_WINDOW_UPDATE, _CONTINUATION = 8, 9
-_END_STREAM, _ACK, _END_HEADERS, _PADDED, _HAS_PRIORITY = 1, 1, 4, 8, 32
-_HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME, _MAX_HEADERS = range(1, 7)
-_PSEUDO_NEEDED = {b":method", b":scheme", b":path"}
-_PSEUDO = {*_PSEUDO_NEEDED, b":authority"}
-_PING_SIZE_BYTES, _PRIORITY_SIZE_BYTES = 8, 5
-_U32, _TWO_U32 = struct.Struct(">I"), struct.Struct(">II")
-_SETTING = struct.Struct(">HI")
-
-
-class _Error(IntEnum):
-    NO_ERROR = 0
-    PROTOCOL_ERROR = 1
-    FLOW_CONTROL_ERROR = 3
-    STREAM_CLOSED = 5
-    FRAME_SIZE_ERROR = 6
-    REFUSED_STREAM = 7
-    CANCEL = 8
-    COMPRESSION_ERROR = 9
-    ENHANCE_YOUR_CALM = 11
-
-
-Metadata = dict[bytes, bytes]
-"""The headers of a request; of several with one name, the last."""
-
-
-class StreamAsked(NamedTuple):
+class StreamAsked(msgspec.Struct, frozen=True, gc=False):
     """A request begins. ``data`` is its whole body, if that has come with it: the client sends no more on this
     stream."""
 
@@ -79,20 +55,20 @@ class StreamAsked(NamedTuple):
     data: bytes | None = None
 
 
-class StreamData(NamedTuple):
+class StreamData(msgspec.Struct, frozen=True, gc=False):
     """Bytes of a request's body."""
 
     stream: int
     data: bytes
 
 
-class StreamEnded(NamedTuple):
+class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     """The client sends no more on this stream; it may still read."""
 
     stream: int
 
 
-class StreamGone(NamedTuple):
+class StreamGone(msgspec.Struct, frozen=True, gc=False):
     """The client has cancelled the stream, or broken its rules."""
 
     stream: int
@@ -101,37 +77,35 @@ class StreamGone(NamedTuple):
 StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
 
 
-class _Broken(Exception):
-    """The connection cannot go on."""
+class AnswerEnds:
+    """Head and trailers of whole answers, with the beginnings of their frames, which are the same each time."""
 
-    def __init__(self, code: _Error, text: str):
-        super().__init__(text)
-        self.code = code
+    def __init__(self, head: bytes, trailers: bytes):
+        self.head, self.trailers = head, trailers
+        self.before_head = _begin_of_frame(head, frames.END_HEADERS)
+        self.before_trailers = _begin_of_frame(trailers, frames.END_HEADERS | frames.END_STREAM)
 
 
-class _Stream:
+def _begin_of_frame(block: bytes, flags: int) -> bytes:
+    """What stands before the stream's number."""
+    return frame(frames.HEADERS, flags, 0, block)[:5]
+
+
+class _Stream(msgspec.Struct, gc=False):
     """``room`` is what the peer's window of the stream takes; ``uncredited_bytes`` have come, and were not given back
     to our window."""
 
-    __slots__ = ("has_peer_ended", "room", "uncredited_bytes")
-
-    def __init__(self, room: int):
-        self.room = room
-        self.uncredited_bytes = 0
-        self.has_peer_ended = False
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes | memoryview) -> bytes:
-    size = len(payload)
-    return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
+    room: int
+    has_peer_ended: bool
+    uncredited_bytes: int = 0
 
 
 _HELLO = (
-    _frame(_SETTINGS, 0, 0, b"".join(_SETTING.pack(*each) for each in (
-        (_ENABLE_PUSH, 0), (_MAX_STREAMS, STREAMS_MAX), (_INITIAL_WINDOW, STREAM_WINDOW_BYTES),
-        (_MAX_HEADERS, HEADER_BLOCK_MAX_BYTES),
+    frame(frames.SETTINGS, 0, 0, b"".join(SETTING.pack(*each) for each in (
+        (frames.ENABLE_PUSH, 0), (frames.MAX_STREAMS, STREAMS_MAX), (frames.INITIAL_WINDOW, STREAM_WINDOW_BYTES),
+        (frames.MAX_HEADERS, HEADER_BLOCK_MAX_BYTES),
     )))
-    + _frame(_WINDOW_UPDATE, 0, 0, _U32.pack(CONNECTION_WINDOW_BYTES - _FIRST_WINDOW_BYTES))
+    + frame(frames.WINDOW_UPDATE, 0, 0, U32.pack(CONNECTION_WINDOW_BYTES - frames.FIRST_WINDOW_BYTES))
 )  # fmt: skip
 
 
@@ -157,7 +131,7 @@ class Http2:
         self._block: tuple[int, bool, bytearray] | None = None
         """The stream, whether it ends, and the header block that goes on in the next frame."""
         self._block_bytes = 0
-        self._room = self._first_room = _FIRST_WINDOW_BYTES
+        self._room = self._first_room = frames.FIRST_WINDOW_BYTES
         """What the peer's windows take: of the connection, and of a new stream."""
         self._uncredited_bytes = 0
         self._events: list[StreamEvent] = []
@@ -179,10 +153,10 @@ class Http2:
         data = self._rest + data if self._rest else bytes(data)
         try:
             self._rest = data[self._take_frames(data) :]
-        except (_Broken, ProtocolError) as error:  # the latter from a header block
-            code = error.code if isinstance(error, _Broken) else _Error.COMPRESSION_ERROR
+        except (Broken, ProtocolError) as error:  # the latter from a header block
+            code = error.code if isinstance(error, Broken) else ErrorCode.COMPRESSION_ERROR
             self.is_over = True
-            self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, code)))
+            self._out.append(frame(frames.GOAWAY, 0, 0, TWO_U32.pack(self._last_stream, code)))
             raise ProtocolError(f"HTTP/2: {error}") from None
         if self._has_more_room:  # once, however many windows the bytes open
             self._has_more_room = False
@@ -201,48 +175,52 @@ class Http2:
         at, end = self._begin_of_frames(data), len(data)
         count = settings_count = asked_count = 0
         take_call, is_plain = self._decoder.take_call_untrusted, self._has_settings
-        while end - at >= _HEAD.size and self._has_preface:
+        while end - at >= FRAME_HEAD.size and self._has_preface:
             if is_plain and count + 1 < self._frames_at_once and self._block is None:
                 call = take_call(data, at, self._last_stream)
                 if call is not None:
                     stream, headers, body, at = call
                     count += 2
                     asked_count += body != b""
-                    self._give_back(len(body))
+                    self._uncredited_bytes += len(body)
                     self._take_request(stream, headers, body)
                     continue
-            high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+            high, low, kind, flags, stream = FRAME_HEAD.unpack_from(data, at)
             size = high << 8 | low
             if size > FRAME_SIZE_MAX_BYTES:
                 text = f"a frame of {size} bytes is longer than {FRAME_SIZE_MAX_BYTES}"
-                raise _Broken(_Error.FRAME_SIZE_ERROR, text)
-            after = at + _HEAD.size + size
+                raise Broken(text, ErrorCode.FRAME_SIZE_ERROR)
+            after = at + FRAME_HEAD.size + size
             if after > end:
                 break
-            stream &= _NUMBER
-            if not self._has_settings and (kind != _SETTINGS or flags & _ACK):
-                raise _Broken(_Error.PROTOCOL_ERROR, "the first frame is not of settings")
-            if self._block is not None and (kind != _CONTINUATION or stream != self._block[0]):
-                raise _Broken(_Error.PROTOCOL_ERROR, "a header block does not go on")
+            stream &= frames.NUMBER
+            if not self._has_settings and (kind != frames.SETTINGS or flags & frames.ACK):
+                raise Broken("the first frame is not of settings")
+            if self._block is not None and (kind != frames.CONTINUATION or stream != self._block[0]):
+                raise Broken("a header block does not go on")
             if count == self._frames_at_once:
                 self._end_turn(asked_count)
                 break
             count += 1
-            asked_count += (kind == _DATA and size > 0) - (kind == _RST_STREAM)
-            settings_count += kind == _SETTINGS
+            asked_count += (kind == frames.DATA and size > 0) - (kind == frames.RST_STREAM)
+            settings_count += kind == frames.SETTINGS
             if settings_count > SETTINGS_AT_ONCE_MAX:
-                raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many settings at once are not taken")
+                raise Broken("so many settings at once are not taken", ErrorCode.ENHANCE_YOUR_CALM)
+            frames.check_shape(kind, stream, size)
             take = _TAKE.get(kind)
-            if take is not None:  # else a farewell, or an extension
-                take(self, flags, stream, data[at + _HEAD.size : after])
+            if take is not None:  # else a priority, a farewell, or an extension
+                take(self, flags, stream, data[at + FRAME_HEAD.size : after])
             at = after
+        if self._uncredited_bytes > CONNECTION_WINDOW_BYTES // 2:
+            self._out.append(frame(frames.WINDOW_UPDATE, 0, 0, U32.pack(self._uncredited_bytes)))
+            self._uncredited_bytes = 0
         return at
 
     def _begin_of_frames(self, data: bytes) -> int:
         if self._has_preface:
             return 0
         if not PREFACE.startswith(data[: len(PREFACE)]):
-            raise _Broken(_Error.PROTOCOL_ERROR, "the connection does not begin with its preface")
+            raise Broken("the connection does not begin with its preface")
         self._has_preface = len(data) >= len(PREFACE)
         return len(PREFACE) if self._has_preface else 0
 
@@ -254,25 +232,25 @@ class Http2:
         self._frames_at_once = FRAMES_AT_ONCE_MIN if self.asks_little else FRAMES_AT_ONCE_MAX
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
-        if flags & _PADDED:
-            payload = _unpadded(payload)
-        if flags & _HAS_PRIORITY:
-            _check_size(len(payload) >= _PRIORITY_SIZE_BYTES)
-            payload = payload[_PRIORITY_SIZE_BYTES:]
-        if flags & _END_HEADERS:
-            self._take_block(stream, bool(flags & _END_STREAM), payload)
+        if flags & frames.PADDED:
+            payload = frames.unpadded(payload)
+        if flags & frames.HAS_PRIORITY:
+            frames.check_size(len(payload) >= frames.PRIORITY_SIZE_BYTES)
+            payload = payload[frames.PRIORITY_SIZE_BYTES :]
+        if flags & frames.END_HEADERS:
+            self._take_block(stream, bool(flags & frames.END_STREAM), payload)
         else:
-            self._block, self._block_bytes = (stream, bool(flags & _END_STREAM), bytearray(payload)), len(payload)
+            self._block, self._block_bytes = (stream, bool(flags & frames.END_STREAM), bytearray(payload)), len(payload)
 
     def _take_continuation(self, flags: int, stream: int, payload: bytes) -> None:
         if self._block is None:
-            raise _Broken(_Error.PROTOCOL_ERROR, "no header block goes on")
+            raise Broken("no header block goes on")
         _, is_last, block = self._block
         block += payload
-        self._block_bytes += _HEAD.size + len(payload)
+        self._block_bytes += FRAME_HEAD.size + len(payload)
         if self._block_bytes > HEADER_BLOCK_MAX_BYTES:
-            raise _Broken(_Error.ENHANCE_YOUR_CALM, f"header blocks of more than {HEADER_BLOCK_MAX_BYTES} bytes")
-        if flags & _END_HEADERS:
+            raise Broken(f"header blocks of more than {HEADER_BLOCK_MAX_BYTES} bytes", ErrorCode.ENHANCE_YOUR_CALM)
+        if flags & frames.END_HEADERS:
             self._block, self._block_bytes = None, 0
             self._take_block(stream, is_last, bytes(block))
 
@@ -284,128 +262,109 @@ class Http2:
         found = self._streams.get(stream)
         if found is not None:  # trailers
             if found.has_peer_ended or data is None:
-                self._break_stream(stream, _Error.STREAM_CLOSED if found.has_peer_ended else _Error.PROTOCOL_ERROR)
+                self._break_stream(
+                    stream, ErrorCode.STREAM_CLOSED if found.has_peer_ended else ErrorCode.PROTOCOL_ERROR
+                )
             else:
                 self._peer_ended(stream, found)
             return
         if not stream & 1 or stream <= self._last_stream:
-            raise _Broken(_Error.PROTOCOL_ERROR, f"stream {stream} cannot be opened now")
+            raise Broken(f"stream {stream} cannot be opened now")
         self._last_stream = stream
         if len(self._streams) >= STREAMS_MAX:
-            self._tell_reset(stream, _Error.REFUSED_STREAM)
-        elif (metadata := _metadata_of(headers)) is None:
-            self._tell_reset(stream, _Error.PROTOCOL_ERROR)
+            self._tell_reset(stream, ErrorCode.REFUSED_STREAM)
+        elif (metadata := frames.metadata_of(headers)) is None:
+            self._tell_reset(stream, ErrorCode.PROTOCOL_ERROR)
         else:
-            self._streams[stream] = found = _Stream(self._first_room)
-            found.has_peer_ended = data is not None
+            self._streams[stream] = _Stream(self._first_room, data is not None)
             self._events.append(StreamAsked(stream, metadata, data))
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         """Windows open again as soon as data has come: the caller limits how much it keeps."""
         size = len(payload)
-        self._give_back(size)
+        self._uncredited_bytes += size
         found = self._streams.get(stream)
         if found is None:
             self._check_known(stream)
-            self._tell_reset(stream, _Error.STREAM_CLOSED)
+            self._tell_reset(stream, ErrorCode.STREAM_CLOSED)
             return
         if found.has_peer_ended:
-            self._break_stream(stream, _Error.STREAM_CLOSED)
+            self._break_stream(stream, ErrorCode.STREAM_CLOSED)
             return
-        if flags & _PADDED:
-            payload = _unpadded(payload)
+        if flags & frames.PADDED:
+            payload = frames.unpadded(payload)
         if payload:
             self._events.append(StreamData(stream, payload))
-        if flags & _END_STREAM:
+        if flags & frames.END_STREAM:
             self._peer_ended(stream, found)
             return
         found.uncredited_bytes += size
         if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2:
-            self._out.append(_frame(_WINDOW_UPDATE, 0, stream, _U32.pack(found.uncredited_bytes)))
+            self._out.append(frame(frames.WINDOW_UPDATE, 0, stream, U32.pack(found.uncredited_bytes)))
             found.uncredited_bytes = 0
-
-    def _give_back(self, size_bytes: int) -> None:
-        """To the window of the connection."""
-        self._uncredited_bytes += size_bytes
-        if self._uncredited_bytes > CONNECTION_WINDOW_BYTES // 2:
-            self._out.append(_frame(_WINDOW_UPDATE, 0, 0, _U32.pack(self._uncredited_bytes)))
-            self._uncredited_bytes = 0
 
     def _peer_ended(self, stream: int, found: _Stream) -> None:
         found.has_peer_ended = True
         self._events.append(StreamEnded(stream))
 
     def _take_reset(self, flags: int, stream: int, payload: bytes) -> None:
-        _check_size(len(payload) == _U32.size)
         self._check_known(stream)
         if stream in self._streams:
             self._lose(stream)
-        elif _U32.unpack(payload)[0] == _Error.CANCEL:  # it crosses the end of the answer, which nobody reads
+        elif U32.unpack(payload)[0] == ErrorCode.CANCEL:  # it crosses the end of the answer, which nobody reads
             self._events.append(StreamGone(stream))
 
     def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
-        if stream:
-            raise _Broken(_Error.PROTOCOL_ERROR, "settings are not a stream's")
-        if flags & _ACK:
-            _check_size(not payload)
+        if flags & frames.ACK:
+            frames.check_size(not payload)
             return
-        _check_size(len(payload) % _SETTING.size == 0)
+        frames.check_size(len(payload) % SETTING.size == 0)
         self._has_settings = True
-        said = dict(_SETTING.iter_unpack(payload))
-        if said.get(_ENABLE_PUSH, 0) > 1 or not FRAME_SIZE_MAX_BYTES <= said.get(_MAX_FRAME, 1 << 14) < 1 << 24:
-            raise _Broken(_Error.PROTOCOL_ERROR, "a setting has a value that it cannot have")
-        first_room = said.get(_INITIAL_WINDOW, self._first_room)
+        said = dict(SETTING.iter_unpack(payload))
+        if (
+            said.get(frames.ENABLE_PUSH, 0) > 1
+            or not FRAME_SIZE_MAX_BYTES <= said.get(frames.MAX_FRAME, 1 << 14) < 1 << 24
+        ):
+            raise Broken("a setting has a value that it cannot have")
+        first_room = said.get(frames.INITIAL_WINDOW, self._first_room)
         if first_room != self._first_room:
             more, self._first_room = first_room - self._first_room, first_room
-            widest = first_room
             for each in self._streams.values():
                 each.room += more
-                if each.room > widest:
-                    widest = each.room
-            if widest > WINDOW_MAX_BYTES:
-                raise _Broken(_Error.FLOW_CONTROL_ERROR, "a window is too wide")
+            if max([first_room, *(each.room for each in self._streams.values())]) > frames.WINDOW_MAX_BYTES:
+                raise Broken("a window is too wide", ErrorCode.FLOW_CONTROL_ERROR)
             self._has_more_room = True
-        if said.get(_HEADER_TABLE_SIZE, TABLE_SIZE_BYTES) < TABLE_SIZE_BYTES:
+        if said.get(frames.HEADER_TABLE_SIZE, TABLE_SIZE_BYTES) < TABLE_SIZE_BYTES:
             self._before_block = SIZE_UPDATE_TO_0
-        self._out.append(_frame(_SETTINGS, _ACK, 0, b""))
+        self._out.append(frame(frames.SETTINGS, frames.ACK, 0, b""))
 
     def _take_ping(self, flags: int, stream: int, payload: bytes) -> None:
-        if stream:
-            raise _Broken(_Error.PROTOCOL_ERROR, "a ping is not a stream's")
-        _check_size(len(payload) == _PING_SIZE_BYTES)
-        if not flags & _ACK:
-            self._out.append(_frame(_PING, _ACK, 0, payload))
+        if not flags & frames.ACK:
+            self._out.append(frame(frames.PING, frames.ACK, 0, payload))
 
     def _take_window(self, flags: int, stream: int, payload: bytes) -> None:
-        _check_size(len(payload) == _U32.size)
-        more = _U32.unpack(payload)[0] & _NUMBER
+        more = U32.unpack(payload)[0] & frames.NUMBER
         self._has_more_room = True
         if not stream:
             self._room += more
-            if not more or self._room > WINDOW_MAX_BYTES:
-                code = _Error.FLOW_CONTROL_ERROR if more else _Error.PROTOCOL_ERROR
-                raise _Broken(code, "a window opens by nothing, or is too wide")
+            if not more or self._room > frames.WINDOW_MAX_BYTES:
+                raise Broken("a window opens by nothing, or is too wide", _window_error(more))
             return
         self._check_known(stream)
         found = self._streams.get(stream)
         if found is not None:
             found.room += more
-            if not more or found.room > WINDOW_MAX_BYTES:
-                self._break_stream(stream, _Error.FLOW_CONTROL_ERROR if more else _Error.PROTOCOL_ERROR)
-
-    def _take_priority(self, flags: int, stream: int, payload: bytes) -> None:
-        if not stream:
-            raise _Broken(_Error.PROTOCOL_ERROR, "a priority is a stream's")
-        _check_size(len(payload) == _PRIORITY_SIZE_BYTES)
+            if not more or found.room > frames.WINDOW_MAX_BYTES:
+                self._break_stream(stream, _window_error(more))
 
     def _take_push(self, flags: int, stream: int, payload: bytes) -> None:
-        raise _Broken(_Error.PROTOCOL_ERROR, "clients push nothing")
+        raise Broken("clients push nothing")
 
     def _check_known(self, stream: int) -> None:
         if not stream & 1 or stream > self._last_stream:
-            raise _Broken(_Error.PROTOCOL_ERROR, f"there is no stream {stream}")
+            raise Broken(f"there is no stream {stream}")
 
-    def _break_stream(self, stream: int, code: _Error) -> None:
+    def _break_stream(self, stream: int, code: ErrorCode) -> None:
         """The peer has broken the rules of one stream."""
         self._lose(stream)
         self._tell_reset(stream, code)
@@ -415,7 +374,7 @@ class Http2:
         self._gone.add(stream)
         self._cancelled_count += 1
         if self._cancelled_count > CANCELLED_MAX:
-            raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many calls are cancelled")
+            raise Broken("so many calls are cancelled", ErrorCode.ENHANCE_YOUR_CALM)
 
     # --- bytes out ---------------------------------------------------------------------------------------------------
 
@@ -439,23 +398,23 @@ class Http2:
         elif stream in self._streams:
             self._put_headers(stream, block, is_last=True)
 
-    def answer(self, stream: int, head: bytes, data: bytes, trailers: bytes) -> None:
+    def answer(self, stream: int, data: bytes, ends: AnswerEnds) -> None:
         """Sends a whole answer, if nothing was sent on the stream before."""
         found, size = self._streams.get(stream), len(data)
         if found is None:
             return
         fits = size <= found.room and size <= self._room and size <= FRAME_SIZE_MAX_BYTES
         if not fits or not found.has_peer_ended or self._before_block:
-            self.begin(stream, head)
+            self.begin(stream, ends.head)
             self.send(stream, data)
-            self.end(stream, trailers)
+            self.end(stream, ends.trailers)
             return
         self._room -= size
+        number = U32.pack(stream)
         self._out += (
-            _frame(_HEADERS, _END_HEADERS, stream, head),
-            _frame(_DATA, 0, stream, data),
-            _frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, trailers),
-        )
+            ends.before_head, number, ends.head, U32.pack(size << 8 | frames.DATA), b"\0", number, data,
+            ends.before_trailers, number, ends.trailers,
+        )  # fmt: skip
         self._ended_well(stream)
 
     def unanswered(self) -> list[int]:
@@ -468,7 +427,7 @@ class Http2:
 
     def go_away(self) -> None:
         """Tells the peer to take another connection for what it asks from now on, and for what was not read here."""
-        self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, _Error.NO_ERROR)))
+        self._out.append(frame(frames.GOAWAY, 0, 0, TWO_U32.pack(self._last_stream, ErrorCode.NO_ERROR)))
 
     @property
     def held_bytes(self) -> int:
@@ -489,18 +448,18 @@ class Http2:
 
     def _put_headers(self, stream: int, block: bytes | memoryview, *, is_last: bool) -> None:
         block, self._before_block = self._before_block + block, b""
-        self._out.append(_frame(_HEADERS, _END_HEADERS | is_last, stream, block))
+        self._out.append(frame(frames.HEADERS, frames.END_HEADERS | is_last, stream, block))
         if is_last:
             if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
-                self._tell_reset(stream, _Error.NO_ERROR)
+                self._tell_reset(stream, ErrorCode.NO_ERROR)
             self._ended_well(stream)
 
     def _ended_well(self, stream: int) -> None:
         self._forget(stream)
         self._cancelled_count -= self._cancelled_count > 0
 
-    def _tell_reset(self, stream: int, code: _Error) -> None:
-        self._out.append(_frame(_RST_STREAM, 0, stream, _U32.pack(code)))
+    def _tell_reset(self, stream: int, code: ErrorCode) -> None:
+        self._out.append(frame(frames.RST_STREAM, 0, stream, U32.pack(code)))
 
     def _send_queued(self, stream: int) -> None:
         queue, found = self._queued[stream], self._streams[stream]
@@ -514,7 +473,7 @@ class Http2:
             if room <= 0:
                 return
             data, rest = part[:room], part[room:]
-            self._out.append(_frame(_DATA, 0, stream, data))
+            self._out.append(frame(frames.DATA, 0, stream, data))
             found.room -= len(data)
             self._room -= len(data)
             self.queued_bytes -= len(data)
@@ -530,49 +489,13 @@ class Http2:
             self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream) if not is_block)
 
 
+def _window_error(more: int) -> ErrorCode:
+    return ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR
+
+
 # Bound to each connection, they would keep it until the garbage collector comes.
 _TAKE: dict[int, Callable[[Http2, int, int, bytes], None]] = {
-    _DATA: Http2._take_data, _HEADERS: Http2._take_headers, _CONTINUATION: Http2._take_continuation,
-    _RST_STREAM: Http2._take_reset, _SETTINGS: Http2._take_settings, _PING: Http2._take_ping,
-    _WINDOW_UPDATE: Http2._take_window, _PRIORITY: Http2._take_priority, _PUSH_PROMISE: Http2._take_push,
+    frames.DATA: Http2._take_data, frames.HEADERS: Http2._take_headers, frames.CONTINUATION: Http2._take_continuation,
+    frames.RST_STREAM: Http2._take_reset, frames.SETTINGS: Http2._take_settings, frames.PING: Http2._take_ping,
+    frames.WINDOW_UPDATE: Http2._take_window, frames.PUSH_PROMISE: Http2._take_push,
 }  # fmt: skip
-
-
-def _check_size(is_right: bool) -> None:
-    if not is_right:
-        raise _Broken(_Error.FRAME_SIZE_ERROR, "a frame has a length that its kind cannot have")
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise _Broken(_Error.PROTOCOL_ERROR, "a frame is all padding")
-    return payload[1 : len(payload) - payload[0]]
-
-
-def _metadata_of(headers: Headers) -> Metadata | None:
-    """None if they are no request's, by the rules that tell a mistake of the peer (RFC 9113, 8.2 and 8.3)."""
-    names = tuple(map(_NAME, headers))
-    if names not in _REQUESTS:
-        text = b"\n".join(names)
-        pseudo_count = text.count(b":")
-        pseudo = set(names[:pseudo_count])
-        if not (
-            _PSEUDO_NEEDED <= pseudo <= _PSEUDO
-            and len(pseudo) == pseudo_count
-            and text == text.lower()
-            and b"" not in names
-            and b"connection" not in names
-        ):
-            return None
-        if len(text) <= _REQUEST_NAMES_MAX_BYTES:
-            if len(_REQUESTS) >= _REQUESTS_MAX:
-                _REQUESTS.clear()
-            _REQUESTS.add(names)
-    metadata = dict(headers)
-    return metadata if metadata[b":path"] else None
-
-
-_NAME = itemgetter(0)
-_REQUESTS: set[tuple[bytes, ...]] = set()
-"""Names of requests, in their order: those of one client's calls are the same each time."""
-_REQUESTS_MAX, _REQUEST_NAMES_MAX_BYTES = 256, 1024

@@ -18,7 +18,16 @@ from google.protobuf.message import DecodeError
 from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.call_checks import BODY_TOO_LARGE
 from rmqserver.doors.grpc.codes import CallRefused, GrpcStatus
-from rmqserver.doors.grpc.http2 import Http2, Metadata, StreamAsked, StreamData, StreamEnded, StreamGone
+from rmqserver.doors.grpc.http2 import (
+    AnswerEnds,
+    Http2,
+    StreamAsked,
+    StreamData,
+    StreamEnded,
+    StreamEvent,
+    StreamGone,
+)
+from rmqserver.doors.grpc.http2_frames import Metadata
 from rmqserver.doors.grpc.messages import CLASSES
 
 if TYPE_CHECKING:
@@ -41,6 +50,7 @@ _SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n":
 _HEAD = encode_block([(b":status", b"200"), (b"content-type", b"application/grpc")])
 _NO_GRPC = encode_block([(b":status", b"415")])
 _DONE = encode_block([(b"grpc-status", b"0")])
+_ENDS = AnswerEnds(_HEAD, _DONE)
 _OTHER_ROLE = "the broker has another role now"
 _TEXT_MAX = 1000
 """Characters of a status that are told: its header is to fit one frame."""
@@ -68,25 +78,21 @@ class CallKind:
 
 
 class PlainTakes(Protocol):
-    def take(self, link: Link, asked: StreamAsked) -> bool:
-        """Takes a call of gRPC, and answers it by ``Link.answer``; False, with nothing done, if it takes none."""
+    """``PlainCalls``, which says what it does, as is ``CallTable`` a ``GrpcService``."""
 
-    def settle(self, link: Link) -> None:
-        """Ends what it has taken and not done. Called before anything else is, and at the end of each read."""
+    def take(self, link: Link, asked: StreamAsked) -> bool: ...
+
+    def settle(self, link: Link) -> None: ...
 
 
 class CallTable(Protocol):
-    def kind_of(self, path: bytes) -> CallKind | str:
-        """The call of that path, or why there is none."""
+    def kind_of(self, path: bytes) -> CallKind | str: ...
 
-    def plain_calls(self) -> PlainTakes | None:
-        """What may take whole calls past ``take`` now, if anything may. To be asked again for each read."""
+    def plain_calls(self) -> PlainTakes | None: ...
 
-    def take(self, call: GrpcCall, message: Any) -> None:
-        """Takes a message of the client. What it raises is for ``refuse``."""
+    def take(self, call: GrpcCall, message: Any) -> None: ...
 
-    def refuse(self, call: GrpcCall, error: Exception) -> None:
-        """Answers a call whose taking has raised."""
+    def refuse(self, call: GrpcCall, error: Exception) -> None: ...
 
 
 class GrpcCall:
@@ -172,40 +178,33 @@ class GrpcCall:
         """Sends a message of a stream. Does nothing once the call has ended."""
         if not self.closed and not self.is_answer_lost:
             self._begin()
-            self.link.http2.send(self._stream, framed(message))
+            self.link.http2.send(self._stream, framed(message.SerializeToString()))
             self.link.changed()
 
     def finish(self) -> None:
         """Ends a stream well."""
-        if self.is_answer_lost:
-            self.cancelled()
-        elif not self.closed:
+        if self._may_answer():
             self._begin()
             self.link.http2.end(self._stream, _DONE)
             self._end()
 
-    def answer(self, *messages: Any) -> None:
-        """Ends the call well, with these messages."""
+    def answer(self, message: Any) -> None:
+        """Ends the call well, with this message."""
         if self._has_begun:
-            for message in messages:
-                self.send(message)
+            self.send(message)
             self.finish()
         else:
-            self.answer_packed(b"".join(map(framed, messages)))
+            self.answer_packed(framed(message.SerializeToString()))
 
     def answer_packed(self, data: bytes) -> None:
         """Answers with whole messages, each behind its head, if nothing was sent before."""
-        if self.is_answer_lost:
-            self.cancelled()
-        elif not self.closed:
-            self.link.http2.answer(self._stream, _HEAD, data, _DONE)
+        if self._may_answer():
+            self.link.http2.answer(self._stream, data, _ENDS)
             self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
-        if self.is_answer_lost:
-            self.cancelled()
-        if self.closed:
+        if not self._may_answer():
             return
         trailers = _status_block(code, text)
         if self._has_begun:
@@ -213,6 +212,12 @@ class GrpcCall:
         else:
             self.link.http2.begin(self._stream, _HEAD + trailers, is_all=True)
         self._end()
+
+    def _may_answer(self) -> bool:
+        """Whether the call goes on until now. One whose answer is lost does not."""
+        if self.is_answer_lost:
+            self.cancelled()
+        return not self.closed
 
     def has_client_left(self) -> bool:
         """Whether the client has closed its end of the connection, and will read nothing."""
@@ -298,24 +303,16 @@ class Link:
         plain = None if self._is_left else self.service.plain_calls()
         try:
             for event in self.http2.received(data):
+                if isinstance(event, StreamAsked):
+                    if plain is not None and _is_grpc(event.metadata) and plain.take(self, event):
+                        continue
+                    self._settle(plain)
+                    self.take_call(event)
+                else:
+                    self._settle(plain)
+                    self._go_on(event)
                 if self.connection.closed:
                     break
-                if isinstance(event, StreamAsked):
-                    if plain is None or not _is_grpc(event.metadata) or not plain.take(self, event):
-                        self._settle(plain)
-                        self.take_call(event)
-                    continue
-                self._settle(plain)
-                call = self._calls.get(event.stream)
-                if call is None:
-                    if isinstance(event, StreamGone) and event.stream in self._unread:
-                        self._unread.pop(event.stream)()
-                elif isinstance(event, StreamData):
-                    call.received(event.data)
-                elif isinstance(event, StreamEnded):
-                    call.client_is_done()
-                else:
-                    call.cancelled()
         finally:
             self._settle(plain)
             self._is_feeding = False
@@ -324,6 +321,19 @@ class Link:
             self.changed()
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
+
+    def _go_on(self, event: StreamEvent) -> None:
+        """Goes on with a call that has begun."""
+        call = self._calls.get(event.stream)
+        if call is None:
+            if isinstance(event, StreamGone) and event.stream in self._unread:
+                self._unread.pop(event.stream)()
+        elif isinstance(event, StreamData):
+            call.received(event.data)
+        elif isinstance(event, StreamEnded):
+            call.client_is_done()
+        else:
+            call.cancelled()
 
     def _settle(self, plain: PlainTakes | None) -> None:
         """What was taken before comes before the next."""
@@ -334,7 +344,7 @@ class Link:
         """Takes a call that begins, and is not plain."""
         if self._is_left:
             return
-        stream, metadata, data = asked
+        stream, metadata, data = asked.stream, asked.metadata, asked.data
         if not _is_grpc(metadata):
             self.http2.begin(stream, _NO_GRPC, is_all=True)
             return
@@ -372,7 +382,7 @@ class Link:
 
     def answer(self, stream: int, data: bytes) -> None:
         """Sends whole messages, each behind its head, and the end of a plain call. Does nothing if it was cancelled."""
-        self.http2.answer(stream, _HEAD, data, _DONE)
+        self.http2.answer(stream, data, _ENDS)
         self.changed()
 
     def hand_to(self, on_frame: object, takers: object) -> None:
@@ -399,10 +409,9 @@ class Link:
         self.http2.close()
 
 
-def framed(message: Any) -> bytes:
-    """A message's bytes behind their head; they may be packed already."""
-    raw = message if isinstance(message, bytes) else message.SerializeToString()
-    return _FRAME.pack(0, len(raw)) + raw
+def framed(message: bytes) -> bytes:
+    """A packed message behind its head."""
+    return _FRAME.pack(0, len(message)) + message
 
 
 def client_id_of(metadata: Metadata) -> str:

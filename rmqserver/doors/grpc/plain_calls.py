@@ -4,7 +4,7 @@ What is not certainly so is left to that, with nothing done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.message import properties as props
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.sending.pending import Outcome, PendingPut
     from rmqserver.doors.grpc.http2 import StreamAsked
     from rmqserver.doors.grpc.link import Link
-    from rmqserver.doors.grpc.security import Guard, Need
+    from rmqserver.doors.grpc.security import Guard
     from rmqserver.doors.grpc.settle_calls import SettleCalls
 
 _Pop = tuple[str, str, str]
@@ -48,8 +48,8 @@ _STATUS_OK = b"\x0a%c%b" % (len(_OK), _OK)
 
 
 class PlainCalls:
-    """``take`` is given the calls of one read, and ``settle`` ends what it has begun: acknowledgements of one pop are
-    put together."""
+    """``take`` is given the calls of one read. ``settle`` ends what it has begun, before any other call and when the
+    read ends: acknowledgements of one pop are put together."""
 
     def __init__(self, broker: Broker, settling: SettleCalls, guard: Guard | None):
         self._guard = guard
@@ -68,9 +68,6 @@ class PlainCalls:
         if take is None or asked.data is None or not client_id_of(asked.metadata).strip():
             return False
         return take(link, asked, asked.data)
-
-    def _may(self, link: Link, asked: StreamAsked, needs: Iterable[Need]) -> bool:
-        return self._guard is None or self._guard.admits(asked.metadata, link.connection.real_address, needs)
 
     def settle(self, link: Link) -> None:
         """Puts and answers the acknowledgements that were taken."""
@@ -101,8 +98,10 @@ class PlainCalls:
         target = self._sends.known_targets.get(topic)
         if target is None or not target.is_plain or not target.config.perm & PERM_WRITE:
             return False
-        is_right_type = expected_type(target.config) in (Type.NORMAL, Type.MIXED)
-        if not is_right_type or not self._may(link, asked, [to_send(topic)]):
+        if expected_type(target.config) not in (Type.NORMAL, Type.MIXED):
+            return False
+        guard = self._guard
+        if guard is not None and not guard.admits(asked.metadata, link.connection.real_address, [to_send(topic)]):
             return False
         try:
             check_topic(topic)
@@ -123,7 +122,8 @@ class PlainCalls:
         if cut is None:
             return False
         group, topic, message_id, receipt, before, offset = cut
-        if not self._may(link, asked, to_consume(group, topic)):
+        guard, address = self._guard, link.connection.real_address
+        if guard is not None and not guard.admits(asked.metadata, address, to_consume(group, topic)):
             return False
         self._acked.setdefault((group, topic, before), []).append((asked, message_id, receipt, offset))
         return True
@@ -134,7 +134,7 @@ def _answer_send(outcome: Outcome, put: PendingPut) -> None:
     if outcome is STORED:
         link.answer(stream, framed(sent_answer(message_id, queue_offset)))
     else:
-        link.answer(stream, framed(CLASSES["SendMessageResponse"](status=status_of(outcome))))
+        link.answer(stream, framed(CLASSES["SendMessageResponse"](status=status_of(outcome)).SerializeToString()))
 
 
 def sent_answer(message_id: bytes, queue_offset: int) -> bytes:

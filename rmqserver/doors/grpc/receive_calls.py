@@ -190,7 +190,7 @@ class ReceiveCalls:
                 put_message(answer.message, record, receipt.topic, str(receipt), properties)
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
-            answers.append(framed(answer))
+            answers.append(_framed(answer))
             delivered.append(receipt)
         nothing = "no match message" if found else "no new message"
         told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
@@ -223,9 +223,10 @@ class ReceiveCalls:
         self._answer(call, refusal.status)
 
     def _answer(self, call: GrpcCall, told: Any, messages: bytes = b"") -> None:
+        first = _FIRST_OK if told is OK else _framed(_RECEIVED(status=told))
         last = _RECEIVED()
         set_ms(last.delivery_timestamp, self._clock_ms())
-        call.answer_packed(framed(_RECEIVED(status=told)) + messages + framed(last))
+        call.answer_packed(b"".join((first, messages, _framed(last))))
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 
@@ -256,6 +257,13 @@ class ReceiveCalls:
             popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
             self._broker_name, queue_id, offset,
         )  # fmt: skip
+
+
+def _framed(answer: Any) -> bytes:
+    return framed(answer.SerializeToString())
+
+
+_FIRST_OK = _framed(_RECEIVED(status=OK))
 
 
 def _lite_receipts(header: PopLiteHeader, popped: LitePopped, broker_name: str) -> Found:

@@ -15,7 +15,7 @@ from rmqserver.doors.grpc.messages import value
 if TYPE_CHECKING:
     from rmqserver.auth.auth_settings import AuthSettings
     from rmqserver.auth.auth_table import AuthTable
-    from rmqserver.doors.grpc.http2 import Metadata
+    from rmqserver.doors.grpc.http2_frames import Metadata
     from rmqserver.doors.grpc.link import GrpcCall
 
 _CREDENTIAL, _SIGNATURE = "Credential", "Signature"

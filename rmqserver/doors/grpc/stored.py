@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,8 +22,12 @@ from rmqserver.doors.grpc.messages import value
 PLAIN_SIZE_MAX_BYTES = 16 << 20
 """A frame of the older protocol. What is longer once unpacked was made to be: 32 such bodies would fill memory."""
 
-MD5 = partial(hashlib.md5, usedforsecurity=False)
+MD5: Callable[[bytes], Any] = hashlib.md5
 """Of bodies: the only digest that all clients read alike."""
+try:
+    MD5(b"")
+except ValueError:  # this machine has to be told that it is not for security, which doubles the time
+    MD5 = partial(hashlib.md5, usedforsecurity=False)
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
