@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rmqadmin.core.changes import FieldChange, Step, WayBack
+from rmqadmin.core.changes import KEEP, FieldChange, Step, WayBack, action, differences
 from rmqadmin.core.mqadmin_text import java_map, java_text
 from rmqadmin.core.names import check_nested, unknown_field
 from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
@@ -162,7 +162,8 @@ def plan_list(
     way_back = WayBack(kind.section)
     for name, entry in entries.items():
         now = before.get(name)
-        request, after = wanted(kind, entry, now, replace=replace)
+        request = wanted(kind, entry, now, replace=replace)
+        after = after_request(now, request)
         old, new = {} if now is None else kind.fields(now), kind.fields(after)
         differing = [field for field in {**old, **new} if now is None or old.get(field) != new.get(field)]
         if differing:
@@ -172,14 +173,45 @@ def plan_list(
             was = None if now is None else {field: old.get(field) for field in differing}
             changes.append(FieldChange(name, was, {field: new.get(field) for field in differing}))
     is_new = bool(changes) and all(change.before is None for change in changes)
-    action = "create" if is_new else "change" if changes else "keep"
     act = partial(create, addr, requests) if requests else lambda: None
-    return Step(addr, action, changes, act, way_back, warnings=warnings)
+    return Step(addr, action(None if is_new else before, changes), changes, act, way_back, warnings=warnings)
 
 
-def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> tuple[C, C]:
-    """What to ask for, with signed attributes, and what the broker will have. Only changed attributes are asked for:
-    Apache's broker refuses a request that names an unchangeable attribute, even with its present value."""
+def plan_config(
+    kind: ListKind[C],
+    addr: str,
+    name: str,
+    before: C | None,
+    request: C,
+    create: Callable[[str, C], None],
+    warn: Callable[[C | None, C], list[str]] = lambda _before, _after: [],
+) -> Step:
+    """Plans a request to one broker about one topic or group, of which it has ``before``. ``warn`` is as for
+    ``plan_list``."""
+    after = after_request(before, request)
+    changes = differences(None if before is None else kind.fields(before), kind.fields(after))
+    back = WayBack(kind.section, {name: None if before is None else entry_back(kind, before, after)})
+    act, warnings = partial(create, addr, request), warn(before, after)
+    return Step(addr, action(before, changes), changes, act, back, warnings=warnings)
+
+
+def plan_deletion(kind: ListKind[C], addr: str, name: str, before: C | None, act: Callable[[], None]) -> Step:
+    """Plans a deletion on one broker. Undo restores the configuration alone."""
+    if before is None:
+        return Step(addr, KEEP, [], act)
+    back = WayBack(kind.section, {name: entry_of(kind, before)})
+    return Step(addr, "delete", differences(kind.fields(before), None), act, back)
+
+
+def after_request(before: C | None, request: C) -> C:
+    """What a broker has after a request, whose attributes are changes."""
+    kept = {} if before is None else before.attributes
+    return msgspec.structs.replace(request, attributes=changed_attributes(kept, request.attributes))
+
+
+def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> C:
+    """What to ask for, with signed attributes. Only changed ones are asked for: Apache's broker refuses a request that
+    names an unchangeable attribute, even with its present value."""
     kept = {} if now is None else now.attributes
     signed = {
         name if name.startswith(_SIGNS) else f"+{name}": value for name, value in entry.get(_ATTRIBUTES, {}).items()
@@ -190,8 +222,7 @@ def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replac
         if (kept.get(name[1:]) != value if name.startswith("+") else name[1:] in kept)
     }
     base = {} if now is None or replace else msgspec.to_builtins(now)
-    request = _configured(kind, {**base, **entry, _ATTRIBUTES: changing})
-    return request, msgspec.structs.replace(request, attributes=changed_attributes(kept, changing))
+    return _configured(kind, {**base, **entry, _ATTRIBUTES: changing})
 
 
 def entry_of(kind: ListKind[C], config: C) -> dict[str, Any]:

@@ -22,9 +22,6 @@ from rmqproto.wording import counted
 Notice = Callable[[str], None]
 """Takes a message for the user that is not part of the answer."""
 
-_WIDE, _APART, _KEY, _TIME, _DUE, _SPARSE = "wide", "apart", "key", "time", "due", "sparse"
-_IMPORTANCE, _FIRST = "importance", "first"
-
 
 class Importance(IntEnum):
     """Which columns a narrow terminal still shows: the smaller the value, the longer the column stays."""
@@ -91,15 +88,17 @@ def doc(
     others from the right, and ``vital`` ones last. Keys, sparse columns and shown ``apart`` columns are vital. A column
     is ``first`` if others are left out before it is shortened."""
     is_vital = vital or key or sparse or apart
-    importance = Importance.VITAL if is_vital else Importance.MINOR if minor else Importance.USUAL
-    extra = {_WIDE: wide or apart, _APART: apart, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance, _FIRST: first}
-    return msgspec.Meta(description=description, extra=extra)
+    of_column = {
+        "is_key": key, "is_wide": wide or apart, "is_apart": apart, "is_sparse": sparse, "is_first": first,
+        "importance": Importance.VITAL if is_vital else Importance.MINOR if minor else Importance.USUAL,
+    }  # fmt: skip
+    return msgspec.Meta(description=description, extra=of_column)
 
 
-TIME = msgspec.Meta(extra={_TIME: True})
+TIME = msgspec.Meta(extra={"is_time": True})
 """Marks ms since the epoch, in a field named ``*_ms``: a number in JSON and YAML, ISO 8601 text in columns."""
 
-DUE = msgspec.Meta(extra={_TIME: True, _DUE: True})
+DUE = msgspec.Meta(extra={"is_time": True, "is_due": True})
 """``TIME`` of what is still to come, as of a timer."""
 
 
@@ -110,57 +109,49 @@ class ResultColumn(msgspec.Struct, frozen=True):
     title: str
     type_name: str
     description: str
-    is_key: bool
-    is_wide: bool
-    is_apart: bool
-    is_sparse: bool
-    is_time: bool
-    is_due: bool
     is_number: bool
-    importance: Importance
     shape: Shape
+    is_key: bool = False
+    is_wide: bool = False
+    is_apart: bool = False
+    is_sparse: bool = False
+    is_time: bool = False
+    is_due: bool = False
     is_first: bool = False
+    importance: Importance = Importance.USUAL
 
 
 @cache
 def columns(row_type: type[Row]) -> tuple[ResultColumn, ...]:
-    return tuple(_column(field) for field in msgspec.structs.fields(row_type))
+    return tuple(map(_column, msgspec.structs.fields(row_type)))
 
 
 def _column(field: Any) -> ResultColumn:
     base, description = field.type, ""
-    extra: dict[str, Any] = {}
+    said: dict[str, Any] = {}
+    """What ``doc``, ``TIME`` and ``DUE`` say of the column."""
     if typing.get_origin(base) is typing.Annotated:
         base, *metas = typing.get_args(base)
         for meta in metas:
             description = meta.description or description
-            extra.update(meta.extra or {})
+            said |= meta.extra or {}
     names = [_type_name(part) for part in (typing.get_args(base) if isinstance(base, UnionType) else (base,))]
-    is_time = bool(extra.get(_TIME))
+    name, is_time = field.encode_name, "is_time" in said
+    if is_time or names[0] in ("integer", "number", "boolean"):
+        shape = Shape.NUMBER
+    elif names[0] != "text" or name in _PROSE_FIELDS:
+        shape = Shape.PROSE
+    else:
+        shape = Shape.ID if name.endswith(_ID_ENDS) else Shape.NAME
     return ResultColumn(
-        name=field.encode_name,
-        title=field.encode_name.removesuffix("_ms") if is_time else field.encode_name,
+        name=name,
+        title=name.removesuffix("_ms") if is_time else name,
         type_name=" or ".join(names) + (", ms since the epoch" if is_time else ""),
         description=description,
-        is_key=bool(extra.get(_KEY)),
-        is_wide=bool(extra.get(_WIDE)),
-        is_apart=bool(extra.get(_APART)),
-        is_sparse=bool(extra.get(_SPARSE)),
-        is_time=is_time,
-        is_due=bool(extra.get(_DUE)),
         is_number=not is_time and names[0] in ("integer", "number"),
-        importance=extra.get(_IMPORTANCE, Importance.USUAL),
-        shape=_shape(field.encode_name, names[0], is_time=is_time),
-        is_first=bool(extra.get(_FIRST)),
+        shape=shape,
+        **said,
     )
-
-
-def _shape(name: str, type_name: str, *, is_time: bool) -> Shape:
-    if is_time or type_name in ("integer", "number", "boolean"):
-        return Shape.NUMBER
-    if type_name != "text" or name in _PROSE_FIELDS:
-        return Shape.PROSE
-    return Shape.ID if name.endswith(_ID_ENDS) else Shape.NAME
 
 
 def _type_name(part: Any) -> str:

@@ -14,7 +14,7 @@ from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqproto.bodies.statistics import TopicOffset
@@ -132,6 +132,14 @@ def unless_gone(ask: Callable[[], T]) -> T | None:
     except RefusedError as error:
         if error.code != ResponseCode.TOPIC_NOT_EXIST:
             raise
+        return None
+
+
+def or_none(ask: Callable[[], T]) -> T | None:
+    """What a server says, or None if it does not answer or refuses: for what is only shown where it is known."""
+    try:
+        return ask()
+    except RocketMQError:
         return None
 
 

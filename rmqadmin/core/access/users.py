@@ -13,7 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc, row_of
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
@@ -43,16 +43,7 @@ class Users(ResultOf[UserRow], frozen=True):
     mqadmin_end: str = ""
 
     def rows(self) -> Sequence[UserRow]:
-        return [
-            UserRow(
-                username=user.username,
-                user_type=user.user_type,
-                user_status=user.user_status,
-                broker_addr=one.broker_addr,
-            )
-            for one in self.found
-            for user in one.users
-        ]
+        return [row_of(UserRow, user, broker_addr=one.broker_addr) for one in self.found for user in one.users]
 
     def mqadmin_text(self) -> str:
         """The users of the first broker that has any; ``mqadmin_end`` takes its address."""
@@ -178,17 +169,12 @@ def without_effect(admin: AdminClient, addrs: Sequence[str]) -> str | None:
     """Which of these brokers do not check what was changed on them, why, and how to change that; None if all check it.
     A broker that does not show its settings to this client checks who it is."""
     brokers: dict[str, list[str]] = {}
-    for addr, lack in targets.ask_each(lambda addr: (addr, _lack(admin, addr)), sorted(set(addrs))):
-        if lack is not None:
+    asked = sorted(set(addrs))
+    configs = targets.ask_each(lambda addr: targets.or_none(lambda: admin.broker_config(addr)), asked)
+    for addr, config in zip(asked, configs, strict=True):
+        if config is not None and (lack := switches(config).lack) is not None:
             brokers.setdefault(lack, []).append(addr)
     if not brokers:
         return None
     told = "; ".join(f"{', '.join(found)}: {lack}" for lack, found in brokers.items())
     return f"this has no effect: {told}. To change that: {SWITCH_ON}"
-
-
-def _lack(admin: AdminClient, addr: str) -> str | None:
-    try:
-        return switches(admin.broker_config(addr)).lack
-    except RocketMQError:
-        return None

@@ -6,7 +6,6 @@ asked and their answers are merged. Several commands and the dashboard show the 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -147,8 +146,7 @@ def read_told_offsets(
     not agree on logical queues, the brokers' own queues. The first error if none answers."""
     answers = Answers()
     told = _read_offsets(admin, brokers, group, topic, answers)
-    with contextlib.suppress(RocketMQError):
-        told = _with_logical_queues(admin, told, answers)
+    told = targets.or_none(lambda: _with_logical_queues(admin, told, answers)) or told
     return told.from_zero(), lacking(brokers, answers)
 
 
@@ -213,10 +211,8 @@ def read_told_clients(
 ) -> tuple[GroupClients, dict[str, str]]:
     """Like ``read_clients``, but only from brokers that answer, if any does, with the others' errors by name."""
     answers = Answers()
-    clients = joined_clients([])
-    with contextlib.suppress(RocketMQError):
-        clients = read_clients(admin, brokers, group, answers)
-    return clients, lacking(brokers, answers)
+    clients = targets.or_none(lambda: read_clients(admin, brokers, group, answers))
+    return clients or joined_clients([]), lacking(brokers, answers)
 
 
 def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:

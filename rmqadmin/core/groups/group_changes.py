@@ -8,10 +8,10 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of, group_fields
+from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each
+from rmqadmin.core.config_lists import GROUPS, plan_config, plan_deletion
 from rmqadmin.core.topics.topic_changes import messages_in
-from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
+from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, group_problem, retry_topic
@@ -40,31 +40,38 @@ def plan_group(
         foretell_refusal(admin, addr, group_problem(group))
     base = new_group(group) if replace or before is None else before
     request = msgspec.structs.replace(base, **said, attributes=signed)
-    kept = {} if before is None else before.attributes
-    after = msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
-    changes = differences(None if before is None else group_fields(before), group_fields(after))
-    back = WayBack(GROUPS.section, {group: None if before is None else entry_back(GROUPS, before, after)})
-    return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request), back), request
+    return plan_config(GROUPS, addr, group, before, request, admin.create_group), request
 
 
 def delete_group_in_broker(admin: AdminClient, addr: str, group: str, *, clean_offset: bool) -> Step:
     """Plans the deletion on one broker. Undo restores the configuration, but not deleted offsets."""
     before = admin.all_groups(addr).subscription_group_table.get(group)
-    changes = differences(None if before is None else group_fields(before), None)
-    return Step(
-        addr,
-        "delete" if before else KEEP,
-        changes,
-        lambda: admin.delete_group(addr, group, clean_offset=clean_offset),
-        None if before is None else WayBack(GROUPS.section, {group: entry_of(GROUPS, before)}),
-    )
+    act = partial(admin.delete_group, addr, group, clean_offset=clean_offset)
+    return plan_deletion(GROUPS, addr, group, before, act)
 
 
 def delete_topics_of_group(admin: AdminClient, group: str, cluster_name: str) -> list[Step]:
     """Deletes the group's retry topic and dead-letter queue, with their messages."""
-    return [
-        step for topic in (retry_topic(group), dlq_topic(group)) for step in _delete_topic(admin, cluster_name, topic)
-    ]
+    topics = (retry_topic(group), dlq_topic(group))
+    return [step for topic in topics for step in _delete_topic(admin, cluster_name, topic)]
+
+
+def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:
+    """Deletes a topic everywhere: from masters and slaves, the name servers and their table of orders."""
+
+    def plan(addr: str) -> Step:
+        what = KEEP if read_topic(admin, addr, topic) is None else "delete"
+        return Step(f"{addr} {topic}", what, [], partial(admin.delete_topic_in_broker, addr, topic))
+
+    def forget(addr: str) -> None:
+        admin.delete_topic_in_namesrv(addr, topic, cluster_name)
+        admin.delete_kv(addr, ORDER_TOPIC_NAMESPACE, topic)
+
+    found = plan_each(targets.replicas(admin, None, cluster_name), plan)
+    steps = [step for step in found if step.action != KEEP]
+    if targets.find_route(admin, topic) is not None:
+        steps += [Step(f"{addr} {topic}", "delete", [], partial(forget, addr)) for addr in admin.namesrv_addrs]
+    return steps
 
 
 def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | None:
@@ -77,25 +84,3 @@ def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | Non
     except RocketMQError as error:
         return f"how many dead letters would be lost is unknown: {error}"
     return f"{counted(count, 'dead letter')} would be lost" if count else None
-
-
-def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:
-    """Steps that delete a topic everywhere: from masters and slaves, the name servers and their table of orders."""
-
-    def plan(addr: str) -> Step:
-        what = KEEP if read_topic(admin, addr, topic) is None else "delete"
-        return Step(f"{addr} {topic}", what, [], partial(admin.delete_topic_in_broker, addr, topic))
-
-    found = plan_each(targets.replicas(admin, None, cluster_name), plan)
-    steps = [step for step in found if step.action != KEEP]
-    if targets.find_route(admin, topic) is not None:
-        steps += [
-            Step(f"{addr} {topic}", "delete", [], partial(_forget_topic, admin, addr, cluster_name, topic))
-            for addr in admin.namesrv_addrs
-        ]
-    return steps
-
-
-def _forget_topic(admin: AdminClient, namesrv_addr: str, cluster_name: str, topic: str) -> None:
-    admin.delete_topic_in_namesrv(namesrv_addr, topic, cluster_name)
-    admin.delete_kv(namesrv_addr, ORDER_TOPIC_NAMESPACE, topic)

@@ -7,6 +7,8 @@ does not answer is named and left out.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -33,8 +35,6 @@ from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
-_BROADCASTING = "BROADCASTING"
-
 
 def read_uncommitted(
     admin: AdminClient, brokers: Sequence[BrokerData], clients: GroupClients, known: Collection[str]
@@ -43,24 +43,21 @@ def read_uncommitted(
     topics where the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets
     themselves, and consumers of lite topics have offsets in those; they are left out. A broker that does not answer
     counts as having none."""
-    if not clients.connections or clients.consume_type != CONSUME_PASSIVELY or clients.message_model == _BROADCASTING:
+    if not clients.connections or clients.consume_type != CONSUME_PASSIVELY or clients.message_model == BROADCASTING:
         return {}
-    wanted = [topic for topic in clients.subscriptions if topic not in known and not topic.startswith(RETRY_PREFIX)]
-    counts = {topic: sum(_message_count(admin, broker, topic) for broker in brokers) for topic in sorted(wanted)}
-    return {topic: count for topic, count in counts.items() if count}
 
-
-def _message_count(admin: AdminClient, broker: BrokerData, topic: str) -> int:
-    addr = broker.selected_addr()
-    if addr is None:
-        return 0
-    try:
+    def count(topic: str, addr: str) -> int:
         if admin.topic_config(addr, topic).attributes.get(MESSAGE_TYPE) == TopicMessageType.LITE:
             return 0
-        ends = admin.topic_stats(addr, topic).offset_table.values()
-    except RocketMQError:
-        return 0
-    return sum(each.max_offset - each.min_offset for each in ends)
+        return sum(each.max_offset - each.min_offset for each in admin.topic_stats(addr, topic).offset_table.values())
+
+    addrs = targets.selected_addrs(brokers)
+    found = {
+        topic: sum(targets.or_none(partial(count, topic, addr)) or 0 for addr in addrs)
+        for topic in sorted(clients.subscriptions)
+        if topic not in known and not topic.startswith(RETRY_PREFIX)
+    }
+    return {topic: count for topic, count in found.items() if count}
 
 
 _NEAR_PART = 10
@@ -173,16 +170,6 @@ class _Reading(msgspec.Struct, frozen=True):
         return any(map(lag_of, self.offsets.offsets.values()))
 
 
-class _Detail(msgspec.Struct, frozen=True):
-    """Details of a queue with lag: where it begins, when its waiting messages were stored, how long its broker keeps
-    them."""
-
-    min_offset: int | None = None
-    oldest_waiting_ms: int | None = None
-    reserved_ms: int | None = None
-    broker_addr: str | None = None
-
-
 class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     """How groups are read. ``members`` asks their clients, on its own connections, because a broker takes 10 s to
     answer for a silent client and would hold up others; None asks no clients. ``sample_s``: the time between the two
@@ -251,28 +238,22 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         trend = trend_of(first.offsets, last.offsets, last.at_s - first.at_s) if last is not first else None
         stuck = set(stuck_queues(first.offsets, last.offsets)) if trend is not None else set()
         clients, deaf = read_told_clients(self.admin, told, group)
-        owners = None
-        if self.members is not None and clients.connections:
-            try:
-                owners = read_queue_owners(self.members, told, group, clients)
-            except RocketMQError:
-                owners = None  # no route could be read
+        owners, members = None, self.members
+        if members is not None and clients.connections:  # None if no route can be read
+            owners = targets.or_none(lambda: read_queue_owners(members, told, group, clients))
         known = {queue.topic for queue in last.offsets.offsets}
         uncommitted = {} if self.topic is not None else read_uncommitted(self.admin, told, clients, known)
         details = self._details(told, last.offsets)
-        unknown = _Detail()
+        before = first.offsets.offsets if trend is not None else {}
         queues = [
             QueueStanding(
                 queue=queue,
                 entry=entry,
-                moved_count=_moved(first.offsets, queue, entry) if trend is not None else None,
+                moved_count=entry.consumer_offset - before[queue].consumer_offset if queue in before else None,
                 is_stuck=queue in stuck,
                 owners=[] if owners is None else owners.queues.get(queue, []),
                 state=None if owners is None or queue not in owners.queues else owners.state(queue),
-                min_offset=details.get(queue, unknown).min_offset,
-                oldest_waiting_ms=details.get(queue, unknown).oldest_waiting_ms,
-                reserved_ms=details.get(queue, unknown).reserved_ms,
-                broker_addr=details.get(queue, unknown).broker_addr,
+                **details.get(queue, {}),
             )
             for queue, entry in last.offsets.offsets.items()
         ]
@@ -293,8 +274,8 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             lacking={**first.lacking, **last.lacking, **deaf}, member_count=clients.count,
         )  # fmt: skip
 
-    def _details(self, brokers: Sequence[BrokerData], offsets: GroupOffsets) -> dict[MessageQueue, _Detail]:
-        """The details of queues with lag."""
+    def _details(self, brokers: Sequence[BrokerData], offsets: GroupOffsets) -> dict[MessageQueue, dict[str, Any]]:
+        """Of each queue with lag what only its broker knows, as fields of its ``QueueStanding``."""
         addrs = {broker.broker_name: addr for broker in brokers if (addr := broker.selected_addr()) is not None}
         behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
         behind.sort(key=lambda pair: pair[1].last_timestamp)
@@ -312,10 +293,10 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 first = max(entry.consumer_offset, min_offset or 0)  # deleted messages cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = _Detail(min_offset, stored_ms, self.settings.reserved_ms(self.admin, addr), addr)
+            found[queue] = {
+                "min_offset": min_offset,
+                "oldest_waiting_ms": stored_ms,
+                "reserved_ms": self.settings.reserved_ms(self.admin, addr),
+                "broker_addr": addr,
+            }
         return found
-
-
-def _moved(first: GroupOffsets, queue: MessageQueue, entry: ConsumeOffset) -> int | None:
-    before = first.offsets.get(queue)
-    return None if before is None else entry.consumer_offset - before.consumer_offset

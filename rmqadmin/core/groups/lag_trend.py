@@ -10,12 +10,12 @@ from enum import StrEnum
 
 import msgspec
 
+from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.units import duration
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
-from rmqproto.errors import RocketMQError
 
 SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""
@@ -165,15 +165,13 @@ def first_waiting_ms(
     known_ms = None if heads is None else heads.get(queue, entry.consumer_offset)
     if known_ms is not None:
         return known_ms
-    try:
-        messages = admin.pull_message(broker_addr, queue, entry.consumer_offset, max_count=1).messages
-    except RocketMQError:
+    pulled = targets.or_none(lambda: admin.pull_message(broker_addr, queue, entry.consumer_offset, max_count=1))
+    if pulled is None or not pulled.messages:
         return None
-    if not messages:
-        return None
+    stored_ms = pulled.messages[0].store_timestamp_ms
     if heads is not None:
-        heads.put(queue, entry.consumer_offset, messages[0].store_timestamp_ms)
-    return messages[0].store_timestamp_ms
+        heads.put(queue, entry.consumer_offset, stored_ms)
+    return stored_ms
 
 
 _KEPT_S = 600.0
@@ -196,18 +194,12 @@ class KeptSettings:
         """A broker's settings; empty if it does not say."""
         asked_s, settings = self._known.get(broker_addr, (float("-inf"), {}))
         if time.monotonic() - asked_s >= _KEPT_S:
-            try:
-                settings = admin.broker_config(broker_addr)
-            except RocketMQError:
-                settings = {}
+            settings = targets.or_none(lambda: admin.broker_config(broker_addr)) or {}
             self._known[broker_addr] = time.monotonic(), settings
         return settings
 
 
 def read_min_offsets(admin: AdminClient, broker_addr: str, topic: str) -> dict[MessageQueue, int]:
     """The queue offset of the first message that remains in each queue. Empty if the broker does not say."""
-    try:
-        table = admin.topic_stats(broker_addr, topic).offset_table
-    except RocketMQError:
-        return {}
-    return {queue: ends.min_offset for queue, ends in table.items()}
+    stats = targets.or_none(lambda: admin.topic_stats(broker_addr, topic))
+    return {} if stats is None else {queue: ends.min_offset for queue, ends in stats.offset_table.items()}

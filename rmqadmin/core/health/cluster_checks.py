@@ -9,7 +9,6 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqproto.bodies.routes import ClusterInfo
-from rmqproto.errors import RocketMQError
 from rmqproto.hosts import is_loopback
 from rmqproto.wording import counted, names_told
 
@@ -137,10 +136,7 @@ def controllers_access(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Fin
 
 def read_controller_configs(admin: AdminClient, addrs: Iterable[str]) -> dict[str, dict[str, str]]:
     def read(addr: str) -> dict[str, str]:
-        try:
-            return admin.controller_config(addr, with_own_defaults=True)
-        except RocketMQError:
-            return {}
+        return targets.or_none(lambda: admin.controller_config(addr, with_own_defaults=True)) or {}
 
     wanted = sorted(set(addrs))
     return dict(zip(wanted, targets.ask_each(read, wanted), strict=True))

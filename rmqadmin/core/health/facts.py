@@ -200,10 +200,8 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
     except RocketMQError as error:
         kind = kind_of_server(admin, error) if isinstance(error, RefusedError) else None
         return NamesrvFacts(addr=addr, error=kind or str(error))
-    config: dict[str, str] = {}
-    with contextlib.suppress(RocketMQError):  # a client without permission for it may still read the rest
-        config = admin.namesrv_config(addr, with_own_defaults=True)
-    return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list), config=config)
+    config = targets.or_none(lambda: admin.namesrv_config(addr, with_own_defaults=True))  # it may need a permission
+    return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list), config=config or {})
 
 
 def _broker(admin: AdminClient, replica: Replica, *, with_topics: bool, with_groups: bool) -> BrokerFacts:
@@ -230,10 +228,8 @@ def _broker(admin: AdminClient, replica: Replica, *, with_topics: bool, with_gro
 def _user_count(admin: AdminClient, addr: str, config: Mapping[str, str]) -> int | None:
     if switches(config).lack is None:
         return None
-    try:
-        return len(admin.users(addr)) or None
-    except RocketMQError:  # an old broker, or one of Apache's without a place for users
-        return None
+    users = targets.or_none(lambda: admin.users(addr))  # an old broker has none, nor one of Apache's without a place
+    return len(users or ()) or None
 
 
 def with_unasked(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:

@@ -9,14 +9,15 @@ import msgspec
 from rmqadmin.core.access.acls import acl_step, removed_entries
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import FieldChange, Step, WayBack, action, differences
+from rmqadmin.core.changes import FieldChange, Step, action
 from rmqadmin.core.config_lists import (
     GROUPS,
     TOPICS,
     ListKind,
     checked_entry,
-    entry_back,
     entry_of,
+    plan_config,
+    plan_deletion,
     wanted,
     without_none,
 )
@@ -42,7 +43,7 @@ class ObjectKind(Generic[T]):
     section: str
     noun: str
     fields: tuple[str, ...]
-    on_slaves = False
+    on_slaves = True
 
     def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields, with words turned into the brokers' values. UsageError, which begins with the name."""
@@ -54,7 +55,7 @@ class ObjectKind(Generic[T]):
 
     def own(self, admin: AdminClient, addr: str) -> dict[str, T]:
         """The objects to export: those that are not the system's."""
-        raise NotImplementedError
+        return self.read(admin, addr)
 
     def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
         """The names of objects that may be deleted when a file does not name them."""
@@ -80,14 +81,16 @@ would refuse it."""
 class ConfigKind(ObjectKind[C]):
     """Topics or groups."""
 
+    on_slaves = False
+
     def __init__(
         self,
         noun: str,
         kind: ListKind[C],
         own: Callable[[AdminClient, str], dict[str, C]],
         read: Callable[[AdminClient, str], dict[str, C]],
-        create: Callable[[AdminClient], Callable[[str, C], None]],
-        delete: Callable[[AdminClient], Callable[[str, str], None]],
+        create: Callable[[AdminClient, str, C], None],
+        delete: Callable[[AdminClient, str, str], None],
         warn: Callable[[AdminClient, str, C | None, C], list[str]] = lambda *_: [],
     ):
         self.section, self.noun = kind.section, noun
@@ -96,7 +99,7 @@ class ConfigKind(ObjectKind[C]):
         self._kind: ListKind[C] = kind
         self._own: Callable[[AdminClient, str], dict[str, C]] = own
         self._read: Callable[[AdminClient, str], dict[str, C]] = read
-        self._create: Callable[[AdminClient], Callable[[str, C], None]] = create
+        self._create: Callable[[AdminClient, str, C], None] = create
         self._delete = delete
         self._warn: Callable[[AdminClient, str, C | None, C], list[str]] = warn
 
@@ -120,18 +123,12 @@ class ConfigKind(ObjectKind[C]):
     def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: C | None) -> Step:
         if before is None and (problem := _NAME_PROBLEMS[self.section](name)):
             raise UsageError(problem)
-        entry = {self._kind.name_field: name, **values}
-        request, after = wanted(self._kind, entry, before, replace=False)
-        changes = differences(None if before is None else self._kind.fields(before), self._kind.fields(after))
-        back = WayBack(self.section, {name: None if before is None else entry_back(self._kind, before, after)})
-        act = partial(self._create(admin), addr, request)
-        warnings = self._warn(admin, addr, before, after)
-        return Step(addr, action(before, changes), changes, act, back, warnings=warnings)
+        request = wanted(self._kind, {self._kind.name_field: name, **values}, before, replace=False)
+        create, warn = partial(self._create, admin), partial(self._warn, admin, addr)
+        return plan_config(self._kind, addr, name, before, request, create, warn)
 
     def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: C) -> Step:
-        changes = differences(self._kind.fields(before), None)
-        back = WayBack(self.section, {name: entry_of(self._kind, before)})
-        return Step(addr, "delete", changes, partial(self._delete(admin), addr, name), back)
+        return plan_deletion(self._kind, addr, name, before, partial(self._delete, admin, addr, name))
 
 
 class UserKind(ObjectKind[UserAccount]):
@@ -139,7 +136,6 @@ class UserKind(ObjectKind[UserAccount]):
 
     section, noun = "users", "user"
     fields = ("userType", "userStatus", "password")
-    on_slaves = True
 
     def __init__(self, *, with_passwords: bool = False):
         self._with_passwords = with_passwords
@@ -150,9 +146,6 @@ class UserKind(ObjectKind[UserAccount]):
 
     def read(self, admin: AdminClient, addr: str) -> dict[str, UserAccount]:
         return {account.username: account for account in admin.accounts(addr)}
-
-    def own(self, admin: AdminClient, addr: str) -> dict[str, UserAccount]:
-        return self.read(admin, addr)
 
     def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
         """All except super users: without one, nobody could log in to restore them."""
@@ -194,7 +187,6 @@ class AclKind(ObjectKind[AclInfo]):
 
     section, noun = "acls", "acl"
     fields = ("policies",)
-    on_slaves = True
 
     def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         check_nested(name, values, AclInfo)
@@ -203,9 +195,6 @@ class AclKind(ObjectKind[AclInfo]):
 
     def read(self, admin: AdminClient, addr: str) -> dict[str, AclInfo]:
         return {acl.subject: acl for acl in admin.acls(addr)}
-
-    def own(self, admin: AdminClient, addr: str) -> dict[str, AclInfo]:
-        return self.read(admin, addr)
 
     def exported(self, found: AclInfo) -> dict[str, Any]:
         return {"policies": [without_none(msgspec.to_builtins(policy)) for policy in found.policies]}
@@ -230,8 +219,8 @@ TOPIC_KIND = ConfigKind(
     TOPICS,
     lambda admin, addr: user_topics(admin, addr).topic_config_table,
     lambda admin, addr: admin.all_topics(addr).topic_config_table,
-    lambda admin: admin.create_topic,
-    lambda admin: admin.delete_topic_in_broker,
+    lambda admin, addr, config: admin.create_topic(addr, config),
+    lambda admin, addr, name: admin.delete_topic_in_broker(addr, name),
     shrink_warnings,
 )
 GROUP_KIND = ConfigKind(
@@ -239,8 +228,9 @@ GROUP_KIND = ConfigKind(
     GROUPS,
     lambda admin, addr: user_groups(admin, addr).subscription_group_table,
     lambda admin, addr: admin.all_groups(addr).subscription_group_table,
-    lambda admin: admin.create_group,
-    lambda admin: partial(admin.delete_group, clean_offset=True),  # otherwise Apache's broker creates it again at once
+    lambda admin, addr, config: admin.create_group(addr, config),
+    # without clean_offset Apache's broker creates it again at once
+    lambda admin, addr, name: admin.delete_group(addr, name, clean_offset=True),
 )
 USER_KIND, ACL_KIND = UserKind(), AclKind()
 

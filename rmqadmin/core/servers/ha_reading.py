@@ -1,6 +1,7 @@
 """Asks about broker sets: controllers, masters and slaves, all at the same time where the order does not matter."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -63,18 +64,12 @@ def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]
     for leader in found.leader_addrs:
         try:
             known = admin.replica_sets(leader, found.broker_names).replicas_info_table if names else {}
-            more = _all_sets(admin, leader) if has_all else {}
+            every = targets.or_none(partial(admin.replica_sets, leader, [])) if has_all else None  # not Apache's
+            more = {} if every is None else every.replicas_info_table
             return msgspec.structs.replace(found, known={**more, **known})
         except RocketMQError as error:  # another controller may name the present leader
             errors.append(str(error))
     return msgspec.structs.replace(found, error="; ".join(errors) or "the controllers have no leader")
-
-
-def _all_sets(admin: AdminClient, leader: str) -> Mapping[str, ReplicaSet]:
-    try:
-        return admin.replica_sets(leader, []).replicas_info_table
-    except RocketMQError:  # Apache's controllers do not support it
-        return {}
 
 
 def _ask_controller(admin: AdminClient, addr: str) -> AskedController:
@@ -139,20 +134,15 @@ def _ask_member(admin: AdminClient, of_set: HaSet, member: HaMember) -> HaMember
     found = msgspec.structs.replace(member, status=status)
     if not of_set.has_controllers:
         return found
-    try:
-        epochs = admin.epoch_cache(member.broker_addr).epoch_list
-    except RocketMQError:
+    epochs = targets.or_none(lambda: admin.epoch_cache(member.broker_addr).epoch_list)
+    if epochs is None:
         return found
     found = msgspec.structs.replace(found, last_epoch=epochs[-1].epoch if epochs else None)
-    return msgspec.structs.replace(found, lease_left_ms=_lease_left_ms(admin, found)) if found.says_master else found
-
-
-def _lease_left_ms(admin: AdminClient, master: HaMember) -> int | None:
-    try:
-        text = admin.broker_runtime_info(master.broker_addr).get("masterLeaseLeftMs", "")
-    except RocketMQError:
-        return None
-    return int(text) if text.isdecimal() else None
+    if found.says_master:
+        info = targets.or_none(lambda: admin.broker_runtime_info(member.broker_addr)) or {}
+        text = info.get("masterLeaseLeftMs", "")
+        found = msgspec.structs.replace(found, lease_left_ms=int(text) if text.isdecimal() else None)
+    return found
 
 
 def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
@@ -173,10 +163,9 @@ def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
 def _first_missing_ms(admin: AdminClient, master_addr: str, slave_addr: str, log_end_offset: int) -> int | None:
     """When the master stored the first message that the slave lacks, or has only in part: transfers end anywhere. Where
     the last message begins is known to the slave alone, as the log offset up to which it has dispatched."""
-    try:
-        return admin.view_message(master_addr, log_end_offset).store_timestamp_ms
-    except RocketMQError:
-        pass
+    stored = targets.or_none(lambda: admin.view_message(master_addr, log_end_offset))
+    if stored is not None:
+        return stored.store_timestamp_ms
     try:
         told = admin.broker_runtime_info(slave_addr)
         dispatched_offset = int(told["commitLogMaxOffset"]) - int(told["dispatchBehindBytes"])

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
+from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import FieldChange, FreeTextChange, Step, Taken, take
+from rmqadmin.core.changes import KEEP, FieldChange, FreeTextChange, Step, Taken, take
 from rmqadmin.core.results import FoundRows, Row, doc, some_failed
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
+from rmqproto.errors import NotFoundError, RefusedError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
 
@@ -26,21 +27,14 @@ def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:
 def put_steps(admin: AdminClient, namespace: str, key: str, value: str) -> list[Step]:
     """One step per name server. All are told, even if the one that was asked has the value already."""
     before = read_value(admin, namespace, key)
-    action = "create" if before is None else "change" if before != value else "keep"
-
-    def put(addr: str) -> Callable[[], None]:
-        return partial(admin.put_kv, addr, namespace, key, value)
-
-    return _steps(admin, action, namespace, key, before, value, put)
+    what = "create" if before is None else "change" if before != value else KEEP
+    return _steps(admin, what, namespace, key, before, value, lambda addr: admin.put_kv(addr, namespace, key, value))
 
 
 def delete_steps(admin: AdminClient, namespace: str, key: str) -> list[Step]:
     before = read_value(admin, namespace, key)
-
-    def delete(addr: str) -> Callable[[], None]:
-        return partial(admin.delete_kv, addr, namespace, key)
-
-    return _steps(admin, "keep" if before is None else "delete", namespace, key, before, None, delete)
+    what = KEEP if before is None else "delete"
+    return _steps(admin, what, namespace, key, before, None, lambda addr: admin.delete_kv(addr, namespace, key))
 
 
 def _steps(
@@ -50,7 +44,7 @@ def _steps(
     key: str,
     before: str | None,
     after: str | None,
-    act_on: Callable[[str], Callable[[], None]],
+    act: Callable[[str], None],
 ) -> list[Step]:
     kind = FieldChange if namespace == ORDER_TOPIC_NAMESPACE else FreeTextChange
     changes = [] if before == after else [kind(key, before, after)]
@@ -59,7 +53,7 @@ def _steps(
         where = ["-n", addr, "-s", namespace, "-k", key]
         return [["deleteKvConfig", *where] if before is None else ["updateKvConfig", *where, "-v", before]]
 
-    return [Step(addr, action, changes, act_on(addr), undo(addr)) for addr in admin.namesrv_addrs]
+    return [Step(addr, action, changes, partial(act, addr), undo(addr)) for addr in admin.namesrv_addrs]
 
 
 class WritePermRow(Row, frozen=True):
@@ -121,21 +115,26 @@ def change_write_perm(
 ) -> WritePerms:
     """Takes a broker's write permission away on all name servers of the client, or on ``only`` these, or gives it back.
     If one fails, the others are still told. After Ctrl-C the rows say which were told."""
-    topic_count = _topic_count(admin, name) if dry_run else None
+    topic_count = None
+    if dry_run:  # how many topics it registers
+        broker = admin.cluster_info().broker_addr_table.get(name)
+        addr = None if broker is None else broker.selected_addr()
+        topics = None if addr is None else targets.or_none(lambda: admin.all_topics(addr))
+        topic_count = None if topics is None else len(topics.topic_config_table)
     act = admin.add_write_perm if may_write else admin.wipe_write_perm
     counts: dict[str, int | None] = dict.fromkeys(admin.namesrv_addrs if only is None else only, topic_count)
 
     def tell(addr: str) -> None:
         counts[addr] = act(addr, name)
 
-    action = "add" if may_write else "wipe"
-    steps = [Step(addr, action, [], partial(tell, addr)) for addr in counts]
+    what = "add" if may_write else "wipe"
+    steps = [Step(addr, what, [], partial(tell, addr)) for addr in counts]
     taken = Taken([None for _ in steps]) if dry_run else take(steps)
     rows = [
         WritePermRow(
             namesrv_addr=step.target,
             broker_name=name,
-            action=action,
+            action=what,
             topic_count=counts[step.target],
             done=not dry_run and error is None,
             error=None if error is None else str(error),
@@ -143,13 +142,3 @@ def change_write_perm(
         for step, error in zip(steps, taken.errors, strict=True)
     ]
     return WritePerms(rows, [step.target for step in taken.may_be_done(steps)] if not dry_run else [])
-
-
-def _topic_count(admin: AdminClient, name: str) -> int | None:
-    """The number of topics that a broker registers. None if it does not answer, or is in no cluster."""
-    broker = admin.cluster_info().broker_addr_table.get(name)
-    addr = None if broker is None else broker.selected_addr()
-    try:
-        return None if addr is None else len(admin.all_topics(addr).topic_config_table)
-    except RocketMQError:
-        return None

@@ -1,6 +1,5 @@
 """What a topic is: where its queues begin and end, and everything in one view."""
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Annotated
@@ -10,7 +9,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import answering, read_clients, read_offsets
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
-from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
@@ -121,14 +120,12 @@ def route_rows(route: TopicRoute, topic: str | None = None) -> list[RouteRow]:
     topics are shown."""
     brokers = {broker.broker_name: broker for broker in route.broker_datas}
     return [
-        RouteRow(
+        row_of(
+            RouteRow,
+            queues,
             topic=topic,
             cluster=broker.cluster if (broker := brokers.get(queues.broker_name)) else None,
-            broker_name=queues.broker_name,
             broker_addrs=broker.broker_addrs if broker else {},
-            read_queue_nums=queues.read_queue_nums,
-            write_queue_nums=queues.write_queue_nums,
-            perm=queues.perm,
         )
         for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name)
     ]
@@ -208,18 +205,11 @@ def topic_broker_rows(admin: AdminClient, topic: str, route: TopicRoute) -> list
 
 def _broker_row(admin: AdminClient, topic: str, queues: QueueData, broker: BrokerData | None) -> TopicBrokerRow:
     addr = None if broker is None else broker.selected_addr()
-    config = None
-    if addr is not None:
-        try:
-            config = read_topic(admin, addr, topic)
-        except RocketMQError:
-            config = None
-    return TopicBrokerRow(
-        broker_name=queues.broker_name,
+    config = None if addr is None else targets.or_none(lambda: read_topic(admin, addr, topic))
+    return row_of(
+        TopicBrokerRow,
+        queues,
         broker_addr=addr,
-        read_queue_nums=queues.read_queue_nums,
-        write_queue_nums=queues.write_queue_nums,
-        perm=queues.perm,
         order=None if config is None else config.order,
         attributes=None if config is None else config.attributes,
     )
@@ -227,10 +217,8 @@ def _broker_row(admin: AdminClient, topic: str, queues: QueueData, broker: Broke
 
 def groups_of(admin: AdminClient, topic: str, addrs: Sequence[str]) -> tuple[list[str], list[str]]:
     """The groups that read the topic, and the brokers that do not say, with their reasons."""
-    answers = Answers()
-    found: dict[str, list[str]] = {}
-    with contextlib.suppress(RocketMQError):  # they are in the answers
-        found = answers.of(lambda addr: admin.groups_of_topic(addr, topic), addrs)
+    answers = Answers()  # has the errors
+    found = targets.or_none(lambda: answers.of(lambda addr: admin.groups_of_topic(addr, topic), addrs)) or {}
     names = sorted({group for groups in found.values() for group in groups})
     return names, [f"{addr}: {error}" for addr, error in answers.errors.items()]
 

@@ -6,16 +6,15 @@ with mqadmin.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import Step, WayBack, action, all_keep, differences, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import TOPICS, entry_back, entry_of
+from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each
+from rmqadmin.core.config_lists import TOPICS, plan_config, plan_deletion
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
-from rmqadmin.core.topics.topic_config import changed_attributes, read_topic, topic_fields
+from rmqadmin.core.topics.topic_config import read_topic
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -129,8 +128,6 @@ def unconsumed_text(left: list[Unconsumed]) -> str:
     return _listed(map(str, left))
 
 
-T = TypeVar("T")
-
 QUEUE_NUMS_DEFAULT = 8
 
 _WRITE_QUEUES = "write_queue_nums"
@@ -168,20 +165,11 @@ class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
         for wanted, bit in ((self.unit, UNIT), (self.unit_subscribed, UNIT_SUBSCRIBED)):
             if wanted is not None:
                 flags = flags | bit if wanted else flags & ~bit
-        return TopicConfig(
-            topic_name=self.topic,
-            read_queue_nums=_or(self.read_queue_nums, base.read_queue_nums),
-            write_queue_nums=_or(self.write_queue_nums, base.write_queue_nums),
-            perm=_or(self.perm, base.perm),
-            order=_or(self.order, base.order),
-            topic_filter_type=base.topic_filter_type,
-            topic_sys_flag=flags,
-            attributes=self.attributes,
+        names = ("read_queue_nums", "write_queue_nums", "perm", "order")
+        said = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(
+            base, topic_name=self.topic, topic_sys_flag=flags, attributes=self.attributes, **said
         )
-
-
-def _or(said: T | None, otherwise: T) -> T:
-    return otherwise if said is None else said
 
 
 def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool = False) -> tuple[Step, TopicConfig]:
@@ -193,13 +181,8 @@ def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool 
         topic_name=wish.topic, read_queue_nums=QUEUE_NUMS_DEFAULT, write_queue_nums=QUEUE_NUMS_DEFAULT
     )
     request = wish.over(defaults if replace or before is None else before)
-    kept = {} if before is None else before.attributes
-    after = msgspec.structs.replace(request, attributes=changed_attributes(kept, wish.attributes))
-    changes = differences(None if before is None else topic_fields(before), topic_fields(after))
-    back = WayBack(TOPICS.section, {wish.topic: None if before is None else entry_back(TOPICS, before, after)})
-    warnings = shrink_warnings(admin, addr, before, after)
-    act = partial(admin.create_topic, addr, request)
-    return Step(addr, action(before, changes), changes, act, back, warnings=warnings), request
+    warn = partial(shrink_warnings, admin, addr)
+    return plan_config(TOPICS, addr, wish.topic, before, request, admin.create_topic, warn), request
 
 
 def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *, replace: bool = False) -> TopicPlan:
@@ -217,22 +200,13 @@ def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *
     first = next(requests[addr] for addr in addrs if addr in requests)
     if not counts:
         return TopicPlan(steps, first)
-    order = _by_broker_name(admin, counts)
-    return TopicPlan(steps, first, order_steps(admin, wish.topic, order), order)
-
-
-def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by broker address, turned into counts by broker name, in order."""
-    names = {
-        addr: broker.broker_name
-        for broker in targets.all_brokers(admin.cluster_info())
-        for addr in broker.broker_addrs.values()
-    }
+    brokers = targets.all_brokers(admin.cluster_info())
+    names = {addr: broker.broker_name for broker in brokers for addr in broker.broker_addrs.values()}
     unknown = [addr for addr in counts if addr not in names]
     if unknown:
         raise NotFoundError(f"no name server knows a broker at {unknown[0]}, so its order cannot be set")
-    found = {names[addr]: count for addr, count in counts.items()}
-    return dict(sorted(found.items()))
+    order = dict(sorted((names[addr], count) for addr, count in counts.items()))
+    return TopicPlan(steps, first, order_steps(admin, wish.topic, order), order)
 
 
 def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> list[Step]:
@@ -253,9 +227,7 @@ def order_text(order: Mapping[str, int]) -> str:
 def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
     """Plans the deletion on one broker. Undo restores the configuration, but not the messages."""
     before = read_topic(admin, addr, topic)
-    changes = differences(None if before is None else topic_fields(before), None)
-    back = None if before is None else WayBack(TOPICS.section, {topic: entry_of(TOPICS, before)})
-    return Step(addr, "delete" if before else "keep", changes, partial(admin.delete_topic_in_broker, addr, topic), back)
+    return plan_deletion(TOPICS, addr, topic, before, partial(admin.delete_topic_in_broker, addr, topic))
 
 
 def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:

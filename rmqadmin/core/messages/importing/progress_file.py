@@ -7,11 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.importing.send_lanes import RefusedRow
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError, StorageError
+from rmqproto.errors import StorageError
 from rmqproto.message import properties as props
 
 KIND = "rmqadmin msg import"
@@ -126,11 +127,8 @@ def is_still_there(admin: AdminClient, addrs: Mapping[MessageQueue, str], progre
 
 def _last_sent(admin: AdminClient, addr: str, queue: MessageQueue, offset: int) -> LastSent | None:
     """The message at a queue offset, as it is noted; None if there is none, or it cannot be read."""
-    try:
-        pulled = admin.pull_message(addr, queue, offset, max_count=1).messages
-    except RocketMQError:
-        return None
-    for stored in pulled:
+    pulled = targets.or_none(lambda: admin.pull_message(addr, queue, offset, max_count=1))
+    for stored in pulled.messages if pulled is not None else ():
         if stored.queue_offset == offset:
             message_id = stored.properties.get(props.UNIQUE_KEY) or stored.message_id
             return LastSent(
