@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.command_line.places import PlaceAsked
     from rmqadmin.tui.dashboard import Thing
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.memory.pulse_memory import PulseMemory
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.over_time import ReadRow
@@ -225,6 +226,13 @@ class DashboardApp(BaseApp):
 
             self._memory = ClusterMemory(self.now_ms)
         return self._memory
+
+    @property
+    def pulse(self) -> PulseMemory:
+        """What the sampler has found; nothing while there is none."""
+        from rmqadmin.tui.memory.pulse_memory import PulseMemory
+
+        return PulseMemory(self.now_ms) if self.sampler is None else self.sampler.pulse
 
     async def open_context(self, name: str) -> None:
         """Shows the servers of another context, beginning at the first screen. ``-`` is the context before this one.

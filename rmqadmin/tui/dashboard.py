@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.memory.pulse_memory import PulseMemory
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.settings import DashboardSettings
@@ -42,6 +43,10 @@ class Dashboard(Protocol):
     @property
     def sampler(self) -> Sampler | None:
         """The sampler of the cluster's pulse; None until the client is loaded."""
+
+    @property
+    def pulse(self) -> PulseMemory:
+        """What the sampler has found; nothing while there is none."""
 
     @property
     def away_since_ms(self) -> int:

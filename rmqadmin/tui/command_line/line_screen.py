@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,15 +20,13 @@ from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.servers.broker_state import replicas_of
 from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, PlaceAsked, broker_names, understand
+from rmqadmin.tui.dashboard import Dashboard
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import close, until_closed, while_open
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard import Dashboard
-    from rmqadmin.tui.dashboard_client import DashboardClient
 
 _LINES_LEFT = 10
 """How many lines of the screen below stay in view."""

@@ -158,6 +158,10 @@ class CommandOutputScreen(DashboardScreen):
         self._status = event.status
         self.show_frame()
 
+    def make_feeds(self) -> tuple[()]:
+        """None: nothing is asked."""
+        return ()
+
     def rows_text(self) -> str:
         return "running" if self._status is None else f"status {self._status}"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual.command import CommandPalette, Hit, Hits, Provider
 
@@ -16,10 +16,8 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.places import PLACES
 from rmqadmin.tui.command_line.row_command import RowCommand, row_command
+from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.screens.base import DashboardScreen
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard import Dashboard
 
 _commands = cache(all_commands)
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
+from textual.screen import Screen
 
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded
+from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.tui.dashboard import Dashboard
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.messages import MessagesScreen
+from rmqadmin.tui.screens.things import LISTS, broker_tabs, group_tabs, list_of, topic_tabs
 from rmqadmin.tui.sources.found import read_askable
+from rmqadmin.tui.sources.groups import GroupFacts
+from rmqadmin.tui.table_file import write_table
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from rmqadmin.core.servers.broker_state import Replica
-    from rmqadmin.tui.dashboard import Dashboard
 
 FILE_NAMES, BROKER_NAMES = "file", "broker name"
 """The kind of names that cannot be completed, and that of brokers as people call them."""
@@ -113,9 +114,6 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
 
 def _save(dashboard: Dashboard, name: str) -> None:
     """Saves the focused table in a file on the machine where rmqadmin runs."""
-    from rmqadmin.tui.screens.base import DashboardScreen
-    from rmqadmin.tui.table_file import write_table
-
     screen = dashboard.screen
     table = screen.filtered_table() if isinstance(screen, DashboardScreen) else None
     if table is None:
@@ -126,10 +124,6 @@ def _save(dashboard: Dashboard, name: str) -> None:
 
 async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None] | None:
     """The screen of a place; None if that is the first screen of its noun."""
-    from rmqadmin.tui.screens.messages import MessagesScreen
-    from rmqadmin.tui.screens.things import LISTS, broker_tabs, group_tabs, list_of, topic_tabs
-    from rmqadmin.tui.sources.groups import GroupFacts
-
     if asked.word in LISTS:
         return list_of(asked.word)
     if not asked.name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,15 +17,12 @@ from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
 from rmqadmin.core.terminal_text import display_width
+from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import close, until_closed
 from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard import Dashboard
-
 
 PICTURE_KEY = bound("picture", "app.save_picture")
 """A key of the app and of each dialog, because the app's own keys do not work under a dialog."""

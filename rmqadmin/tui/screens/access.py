@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.brokers import delete_user, edit_user, grant, new_user, revoke
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.row_parts import of_replica
 from rmqadmin.tui.screens.table_screen import TableScreen
@@ -111,33 +112,23 @@ class AccessScreen(TableScreen):
         return row.user, row.replica.broker_addr
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import new_user
-
         cluster = next(iter(self.dashboard.memory.clusters), "")
         self.open_change(new_user(cluster if self._replica is None else self._replica.broker_addr))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import edit_user
-
         if (found := self._user()) is not None:
             self.open_change(edit_user(*found))
 
     def action_delete(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import delete_user
-
         if (found := self._user()) is not None:
             self.open_change(delete_user(found[0].username, found[1]))
 
     def action_permissions(self) -> None:
         """Opens the form for the entry under the cursor, which can also add another entry."""
-        from rmqadmin.tui.dialogs.brokers import grant
-
         if (row := self.row()) is not None:
             self.open_change(grant(row.subject, row.entry, row.replica.broker_addr))
 
     def action_revoke(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import revoke
-
         if (row := self.row()) is None:
             return
         if row.entry is None:

@@ -30,7 +30,6 @@ from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
-    from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.widgets.inputs import FilterInput
     from rmqadmin.tui.widgets.tables.columns import Column
 
@@ -73,6 +72,10 @@ class DashboardScreen(TabScreen):
     """Part of the names of saved pictures."""
     REMEMBERS_FILTER = False
     """Whether filters are kept for the next start: true for lists of everything, not for the parts of one thing."""
+    EVERY: float = 1
+    """At every how many intervals the body is read."""
+    ANSWER_WAIT_MAX_S: float | None = None
+    """How long to wait for an answer, if not as usual."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
     """Actions that read-only mode hides. The client refuses to carry them out anyway."""
 
@@ -101,7 +104,14 @@ class DashboardScreen(TabScreen):
         return self.dashboard.now_ms()
 
     def make_feeds(self) -> Sequence[Feed]:
-        return ()
+        return [self.feed(self._refresh)]
+
+    async def _refresh(self, feed: Feed) -> None:
+        raise NotImplementedError
+
+    def least_s(self) -> float:
+        """The shortest interval between two refreshes, however often the user wants them."""
+        return 0.0
 
     def rows_text(self) -> str:
         """How many rows, for the line below the body."""
@@ -121,10 +131,10 @@ class DashboardScreen(TabScreen):
 
     def findings(self) -> Sequence[Finding]:
         """What is wrong with that thing, the worst first: its verdict."""
-        subject, sampler = self.subject(), self.dashboard.sampler
-        if subject is None or sampler is None:
+        subject = self.subject()
+        if subject is None:
             return ()
-        known: Sequence[Finding] = sampler.pulse.findings(subject.kind).get(subject.name, ())
+        known = self.dashboard.pulse.findings(subject.kind).get(subject.name)
         return known or (() if self.tabbed is None else self.tabbed.told)
 
     def selected(self) -> dict[str, str]:
@@ -137,7 +147,7 @@ class DashboardScreen(TabScreen):
 
     def interval_s(self) -> float | None:
         """The interval of refreshes; None for a screen that only asks on request, and for a recording."""
-        return None if self.dashboard.replay_text else self.dashboard.interval_s
+        return None if self.dashboard.replay_text else max(self.dashboard.interval_s * self.EVERY, self.least_s())
 
     @property
     def has_answer(self) -> bool:
@@ -201,16 +211,17 @@ class DashboardScreen(TabScreen):
         self,
         refresh: Callable[[Feed], Awaitable[None]],
         *,
-        every: float = 1,
-        least_s: Callable[[], float] = lambda: 0.0,
+        every: float | None = None,
+        least_s: Callable[[], float] | None = None,
         deadline_s: float = REFRESH_DEADLINE_S,
         answer_wait_max_s: float | None = None,
     ) -> Feed:
-        """A feed of this screen with its own read-only client. It asks at every ``every``-th interval, and not more
-        often than ``least_s`` says."""
-        client: DashboardClient = self.dashboard.make_client(read_only=True)
-        if answer_wait_max_s is not None:
-            client.answer_wait_max_s = answer_wait_max_s
+        """A feed of this screen with its own read-only client. It asks at every ``every``-th interval, not more often
+        than ``least_s`` says, and waits for ``answer_wait_max_s``; if not given, as the screen says."""
+        every, least_s = self.EVERY if every is None else every, least_s or self.least_s
+        client, wait_max_s = self.dashboard.make_client(read_only=True), answer_wait_max_s or self.ANSWER_WAIT_MAX_S
+        if wait_max_s is not None:
+            client.answer_wait_max_s = wait_max_s
         interval_s = lambda: max(self.dashboard.interval_s * every, least_s())  # noqa: E731
         return Feed(client, refresh, self.show_frame, interval_s, deadline_s=deadline_s)
 
@@ -257,9 +268,8 @@ class DashboardScreen(TabScreen):
     @while_mounted
     def show_places(self) -> None:
         """Counts what is wrong at each place."""
-        sampler = self.dashboard.sampler
-        if sampler is not None:
-            self.query_one(Places).count(sampler.pulse.wrong())
+        if self.dashboard.sampler is not None:
+            self.query_one(Places).count(self.dashboard.pulse.wrong())
 
     async def on_tab_clicked(self, event: Tab.Clicked) -> None:
         mode, number = Places.mode_of(event.tab), TabLine.number_of(event.tab)

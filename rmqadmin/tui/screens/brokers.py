@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from textual.binding import BindingType
@@ -15,21 +15,23 @@ from textual.binding import BindingType
 from rmqadmin.core.health.broker_checks import disk_grade
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
+from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.brokers import broker_property, write_perm
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.memory.cluster import SeenBroker
+from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.screens.access import AccessScreen
 from rmqadmin.tui.screens.base import PLOT_KEY
+from rmqadmin.tui.screens.maps import BrokerSetsScreen
 from rmqadmin.tui.screens.row_parts import RowState, line_column, of_replica, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
+from rmqadmin.tui.sources import brokers
+from rmqadmin.tui.sources.brokers import BrokerState, Setting
+from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-
-if TYPE_CHECKING:
-    from rmqadmin.core.servers.broker_state import Replica
-    from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.memory.cluster import SeenBroker
-    from rmqadmin.tui.memory.readings import RowReading
-    from rmqadmin.tui.sources.brokers import BrokerState, Setting
-    from rmqadmin.tui.sources.found import Found
 
 
 class BrokerHealth(msgspec.Struct, frozen=True):
@@ -122,19 +124,13 @@ class BrokersScreen(TableScreen):
         return RowState(found, None if health is None else health.text(), told_beside=Check.DISK)
 
     def row_reading(self, numbers: BrokerState) -> RowReading:
-        from rmqadmin.tui.memory.readings import RowReading
-
         row = numbers.row
         return RowReading({"in_tps": row.in_tps, "out_tps": row.out_tps, "disk_ratio": row.disk_ratio})
 
     def read_rows(self, client: DashboardClient) -> Found[SeenBroker]:
-        from rmqadmin.tui.sources import brokers
-
         return brokers.read_brokers(client, self.dashboard.memory)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, SeenBroker]) -> Mapping[str, BrokerState]:
-        from rmqadmin.tui.sources import brokers
-
         return brokers.read_states(client, self.dashboard.memory, rows)
 
     def failure_of(self, numbers: BrokerState) -> str | None:
@@ -142,7 +138,7 @@ class BrokersScreen(TableScreen):
         return numbers.row.error
 
     def numbers_known(self, numbers: Mapping[str, BrokerState]) -> None:
-        now_ms = self.dashboard.now_ms()
+        now_ms = self.now_ms()
         found = {}
         for key in self.table.row_keys():
             seen: SeenBroker = self.table.part(key)
@@ -172,19 +168,13 @@ class BrokersScreen(TableScreen):
             self.dashboard.open_thing(seen.replica, 3)
 
     def action_permissions(self) -> None:
-        from rmqadmin.tui.screens.access import AccessScreen
-
         if (seen := self.row()) is not None:
             self.app.push_screen(AccessScreen(seen.replica))
 
     def action_replicas(self) -> None:
-        from rmqadmin.tui.screens.maps import BrokerSetsScreen
-
         self.app.push_screen(BrokerSetsScreen())
 
     def action_write_perm(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import write_perm
-
         if (seen := self.row()) is not None:
             self.open_change(write_perm(seen.replica.broker_name))
 
@@ -234,13 +224,9 @@ class BrokerScreen(TableScreen):
         return selected
 
     def read_rows(self, client: DashboardClient) -> Found[Setting]:
-        from rmqadmin.tui.sources import brokers
-
         return brokers.read_settings(client, self._replica.broker_addr, self._kind)
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import broker_property
-
         setting: Setting | None = self.table.chosen
         if setting is None or setting.kind != "config":
             self.dashboard.say("only properties of the configuration can be changed", is_error=True)

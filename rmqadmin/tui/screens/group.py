@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from textual.binding import BindingType
@@ -23,6 +23,8 @@ from rmqadmin.core.health.group_checks import group_row_findings, members_findin
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.groups import reset_offsets
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
@@ -49,9 +51,6 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted, names_told
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard_client import DashboardClient
 
 _LAG = ("lag_count",)
 
@@ -105,22 +104,26 @@ class GroupScreen(DashboardScreen):
         self._lacks: Lacks = {}
         self._known: dict[str, QueueOffsets] = {}
         self._state: GroupState | None = None
+        """What the members say, as last asked."""
         self._still = StandingStill()
         self._still_s: dict[MessageQueue, float] = {}
         self._kept: dict[str, QueueKept] = {}
 
+    @property
+    def _owners(self) -> QueueOwners | None:
+        return None if self._state is None else self._state.owners
+
     def findings(self) -> Sequence[Finding]:
         """What the pulse finds, or before that, what the members themselves tell."""
-        owners = self._state.owners if self._state else None
+        owners = self._owners
         if self.tabbed is not None and owners is not None:
             self.tabbed.told = in_order(one for one in members_findings(self.facts.group, owners) if one.is_bad)
         may_consume = self.facts.may_consume is not False  # None may also be that nobody has asked
         return [*super().findings(), *([] if may_consume else group_row_findings(self.facts.group, may_consume=False))]
 
     def tab_counts(self) -> Mapping[int, int]:
-        owners = self._state.owners if self._state else None
         queues = {} if self._totals is None else {1: self.offsets.all_count}
-        return queues if owners is None else {**queues, 2: len(owners.members)}
+        return queues if self._owners is None else {**queues, 2: len(self._owners.members)}
 
     def _offset_columns(self) -> list[Column]:
         return [
@@ -157,7 +160,10 @@ class GroupScreen(DashboardScreen):
 
     def make_feeds(self) -> Sequence[Feed]:
         members = self.feed(
-            self._refresh_members, every=_EVERY, least_s=self._members_s, answer_wait_max_s=MEMBER_WAIT_MAX_S
+            self._refresh_members,
+            every=_EVERY,
+            least_s=lambda: members_interval_s(self._state),
+            answer_wait_max_s=MEMBER_WAIT_MAX_S,
         )
         kept = self.feed(self._refresh_kept, every=_KEPT_EVERY)
         return [self.feed(self._refresh_offsets), members, kept]
@@ -179,21 +185,18 @@ class GroupScreen(DashboardScreen):
         self._show_offsets()
 
     def _sample(self) -> None:
-        sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
-        if sampler is None:
-            return
-        readings = {}
+        pulse, readings = self.dashboard.pulse, {}
         for key, row in self._known.items():
             lag_ms = 0 if row.lag_count == 0 else self._lag_ms(row)
             readings[self._queue_subject(key).name] = RowReading({"lag_count": row.lag_count, "lag_ms": lag_ms})
-        sampler.pulse.take_rows(SubjectKind.QUEUE, readings)
+        pulse.take_rows(SubjectKind.QUEUE, readings)
         totals = self._totals
         if totals is not None and totals.offsets:
             waiting = [row.first_waiting_ms for row in self._known.values() if row.first_waiting_ms is not None]
             numbers = GroupNumbers(
                 totals.lag_count, min(waiting, default=None), totals.consume_tps, lag_lacking=tuple(self._lacks)
             )
-            sampler.pulse.take_rows(SubjectKind.GROUP, {self.facts.group: groups.group_reading(numbers, now_ms)})
+            pulse.take_rows(SubjectKind.GROUP, {self.facts.group: groups.group_reading(numbers, self.now_ms())})
 
     def _queue_subject(self, key: str) -> Subject:
         return Subject(SubjectKind.QUEUE, f"{self.facts.group}: {key}")
@@ -204,11 +207,7 @@ class GroupScreen(DashboardScreen):
             self._show_over_time()
 
     def _show_over_time(self) -> None:
-        sampler = self.dashboard.sampler
-        if sampler is None:
-            return
-        pulse = sampler.pulse
-        shown = self.offsets.visible_keys()
+        pulse, shown = self.dashboard.pulse, self.offsets.visible_keys()
         over = pulse.over_time(Subject(SubjectKind.GROUP, self.facts.group), _LAG)
         self.query_one("#waiting", Plot).show("Waiting", over.lines["lag_count"], whole, note=over.trend)
         self.offsets.put(OVER_TIME, {key: pulse.over_time(self._queue_subject(key), _LAG) for key in shown})
@@ -225,7 +224,7 @@ class GroupScreen(DashboardScreen):
         row, kept = self._known.get(key), self._kept.get(key)
         if row is None or row.entry is None:
             return []
-        owners, idle_s = self._state.owners if self._state else None, self._still_s.get(row.queue, 0.0)
+        owners, idle_s = self._owners, self._still_s.get(row.queue, 0.0)
         standing = QueueStanding(
             queue=row.queue,
             entry=row.entry,
@@ -237,43 +236,31 @@ class GroupScreen(DashboardScreen):
             state=owners.state(row.queue) if owners is not None and owners.members else None,
         )
         has_members = owners is not None and bool(owners.members)
-        return in_order(queue_findings(standing, self.dashboard.now_ms(), has_members=has_members))
+        return in_order(queue_findings(standing, self.now_ms(), has_members=has_members))
 
     def _show_offsets(self) -> None:
         """Shows queues with offsets, and queues without an offset that members own or should own. Queues of brokers
         that do not answer stay as they were."""
-        owners = self._state.owners if self._state else None
-        wanted = list(owners.queues) if owners else []
-        rows = dict(self._known)
-        for queue in wanted:
-            rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
+        unread = () if self._owners is None else self._owners.queues
+        rows = {groups.key_of(queue): QueueOffsets(queue, None, None) for queue in unread} | self._known
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
-        self.offsets.say_when_empty(self._why_empty())
+        none = "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has committed no offset yet"
+        self.offsets.say_when_empty("unknown" if self._totals is None else none)
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(NUMBERS, rows)
         self._show_over_time()
         self.show_frame()
 
-    def _why_empty(self) -> str:
-        if self._totals is None:
-            return "unknown"
-        return "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has committed no offset yet"
-
     def _lag_ms(self, row: QueueOffsets) -> int | None:
-        return None if row.first_waiting_ms is None else self.dashboard.now_ms() - row.first_waiting_ms
+        return None if row.first_waiting_ms is None else self.now_ms() - row.first_waiting_ms
 
     # --- what members say --------------------------------------------------------------------------------------------
 
-    def _members_s(self) -> float:
-        return 0.0 if self._state is None else members_interval_s(self._state)
-
     async def _refresh_members(self, feed: Feed) -> None:
-        state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
-        self._state = state
-        every = max(_EVERY, self._members_s() / self.dashboard.interval_s)
+        state = self._state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
+        every = max(_EVERY, members_interval_s(state) / self.dashboard.interval_s)
         self.members.model.every, self.offsets.model.every = {BASE: every}, {STATE: every}
-        if self.dashboard.sampler is not None:
-            self.dashboard.sampler.pulse.groups.take_members(self.facts.group, state)
+        self.dashboard.pulse.groups.take_members(self.facts.group, state)
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         owners = state.owners
         if owners is None:
@@ -284,13 +271,12 @@ class GroupScreen(DashboardScreen):
         self.members.say_when_empty(state.nobody_text())
         self.members.set_rows((member.client_id, member) for member in owners.members)
         self._show_offsets()
-        self.offsets.put(STATE, {key: self._ownership(owners, key) for key in self.offsets.row_keys()})
+        queues: dict[str, MessageQueue] = {key: self.offsets.part(key, BASE) for key in self.offsets.row_keys()}
+        self.offsets.put(STATE, {
+            key: Ownership(owners.state(queue) if owners.members else None, owners.queues.get(queue, []))
+            for key, queue in queues.items()
+        })  # fmt: skip
         self._show_caption(owners, state.lacks)
-
-    def _ownership(self, owners: QueueOwners, key: str) -> Ownership:
-        queue: MessageQueue = self.offsets.part(key, BASE)
-        state = owners.state(queue) if owners.members else None
-        return Ownership(state, owners.queues.get(queue, []))
 
     def _show_caption(self, owners: QueueOwners, lacks: Lacks) -> None:
         worst = next(iter(in_order(members_findings("", owners))), None) if owners.members else None
@@ -305,11 +291,10 @@ class GroupScreen(DashboardScreen):
 
     def _course(self) -> str:
         """The course of the current rebalance, or of the last one."""
-        sampler = self.dashboard.sampler
-        seen = None if sampler is None else sampler.pulse.groups.rebalances(self.facts.group)
-        if seen is not None and seen.begun_ms is not None:
-            return f"  ·  rebalancing for {elapsed(self.dashboard.now_ms() - seen.begun_ms)}"
-        if seen is not None and seen.done:
+        seen = self.dashboard.pulse.groups.rebalances(self.facts.group)
+        if seen.begun_ms is not None:
+            return f"  ·  rebalancing for {elapsed(self.now_ms() - seen.begun_ms)}"
+        if seen.done:
             last = seen.done[-1]
             return f"  ·  rebalanced at {clock(last.ended_ms)} in {elapsed(last.ended_ms - last.began_ms)}"
         return ""
@@ -332,8 +317,7 @@ class GroupScreen(DashboardScreen):
             lag = inflight = UNKNOWN
         if self._lacks:
             lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
-        sampler = self.dashboard.sampler
-        drain = "" if sampler is None else sampler.pulse.groups.drain_text(self.facts.group)
+        drain = self.dashboard.pulse.groups.drain_text(self.facts.group)
         return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s{drain}"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -378,8 +362,6 @@ class GroupScreen(DashboardScreen):
         self._reset(is_one_queue=True)
 
     def _reset(self, *, is_one_queue: bool) -> None:
-        from rmqadmin.tui.dialogs.groups import reset_offsets
-
         key = self.offsets.cursor_key
         if key is None:
             self.dashboard.say("the group has no offsets to reset", is_error=True)

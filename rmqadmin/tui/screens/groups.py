@@ -13,6 +13,7 @@ from rmqadmin.core.health.finding import Finding, SubjectKind
 from rmqadmin.core.health.group_checks import group_row_findings
 from rmqadmin.core.units import count
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.groups import delete_group, edit_group, new_group
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import GroupState, RowReading
@@ -90,8 +91,7 @@ class GroupsScreen(TableScreen):
 
     def detail(self, key: str) -> list[Content]:
         """What waits in each topic, and the members with the queues that they have."""
-        sampler, state = self.dashboard.sampler, self.table.part(key, STATE)
-        waiting = {} if sampler is None else sampler.pulse.groups.waiting_by_topic(key)
+        waiting, state = self.dashboard.pulse.groups.waiting_by_topic(key), self.table.part(key, STATE)
         members = state.owners.members if state is not None and state.owners is not None else []
         return [
             *part_lines("topics", [(topic, count(lag_count)) for topic, lag_count in waiting.items()], ("lag",)),
@@ -107,10 +107,10 @@ class GroupsScreen(TableScreen):
         return is_system_group(row.group)
 
     def _lag_ms(self, numbers: GroupNumbers) -> int | None:
-        return None if numbers.oldest_waiting_ms is None else self.dashboard.now_ms() - numbers.oldest_waiting_ms
+        return None if numbers.oldest_waiting_ms is None else self.now_ms() - numbers.oldest_waiting_ms
 
     def row_reading(self, numbers: GroupNumbers) -> RowReading:
-        return groups.group_reading(numbers, self.dashboard.now_ms())
+        return groups.group_reading(numbers, self.now_ms())
 
     def make_feeds(self) -> Sequence[Feed]:
         states = self.feed(
@@ -142,8 +142,8 @@ class GroupsScreen(TableScreen):
             state = await feed.ask(groups.read_state, self.dashboard.memory, facts)
             self._states.append(state)
             self.table.put(STATE, {key: state})
-            if self.dashboard.sampler is not None and not state.lacks and state.owners is not None:
-                self.dashboard.sampler.pulse.groups.take_members(facts.group, state)
+            if not state.lacks and state.owners is not None:
+                self.dashboard.pulse.groups.take_members(facts.group, state)
             self.judge()
         self.show_over_time()
 
@@ -159,19 +159,13 @@ class GroupsScreen(TableScreen):
         return None
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.groups import new_group
-
         self.open_change(new_group(next(iter(self.dashboard.memory.clusters), "")))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.groups import edit_group
-
         if (facts := self._known()) is not None:
             self.open_change(edit_group(facts, groups.last_configs(self.dashboard.memory, facts)))
 
     def action_delete(self) -> None:
-        from rmqadmin.tui.dialogs.groups import delete_group
-
         if (facts := self._known()) is not None:
             self.open_change(delete_group(facts))
 

@@ -103,6 +103,7 @@ def _lease_text(left_ms: int | None) -> str:
 class BrokerSetsScreen(MapScreen):
     step = "Replicas"
     file_name = "replicas"
+    ANSWER_WAIT_MAX_S = SERVER_WAIT_MAX_S
 
     def __init__(self, broker_name: str | None = None) -> None:
         """``broker_name``: only this set is shown."""
@@ -136,17 +137,12 @@ class BrokerSetsScreen(MapScreen):
             ),
         ]  # fmt: skip
 
-    def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, answer_wait_max_s=SERVER_WAIT_MAX_S)]
-
     async def _refresh(self, feed: Feed) -> None:
-        found = await feed.ask(brokers.read_sets, self.dashboard.memory, self.dashboard.now_ms())
-        sampler = self.dashboard.sampler
-        if sampler is None:
-            return
-        sampler.pulse.take_sets(found.sets)
-        sampler.pulse.take_set_findings(found.sets, found.findings)
-        found, changes = self._own(found), sampler.pulse.set_changes
+        found = await feed.ask(brokers.read_sets, self.dashboard.memory, self.now_ms())
+        pulse = self.dashboard.pulse
+        pulse.take_sets(found.sets)
+        pulse.take_set_findings(found.sets, found.findings)
+        found, changes = self._own(found), pulse.set_changes
         moves = {str(one.number): one for one in changes.newest_first() if self._is_own(one.broker_name)}
         self.show(self._advice(found), found.rows, moves, changes.since_ms)
 
@@ -162,11 +158,9 @@ class BrokerSetsScreen(MapScreen):
 
     def _advice(self, found: ReadSets) -> list[Content]:
         """The sets without a master and for how long, then each problem with its remedy, in the words of `doctor`."""
-        sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
-        assert sampler is not None
         lines = []
         for one in found.sets:
-            without_ms = sampler.pulse.set_changes.without_master_ms(one.broker_name, now_ms)
+            without_ms = self.dashboard.pulse.set_changes.without_master_ms(one.broker_name, self.now_ms())
             if without_ms is not None:
                 text = f"{one.broker_name} has had no master for {elapsed(without_ms)}"
                 lines.append(Content.styled(text, "bold $text-error"))
@@ -225,6 +219,7 @@ class OwnedRow(msgspec.Struct, frozen=True):
 
 class RebalanceScreen(MapScreen):
     file_name = "rebalance"
+    ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
 
     def __init__(self, facts: GroupFacts):
         super().__init__()
@@ -258,24 +253,17 @@ class RebalanceScreen(MapScreen):
             Column(name="text", words="from whom to whom", value=QueueMove.text, shape=Shape.PROSE, importance=VITAL),
         ]
 
-    def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, least_s=self._least_s, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
-
-    def interval_s(self) -> float | None:
-        interval_s = super().interval_s()
-        return None if interval_s is None else max(interval_s, self._least_s())
-
-    def _least_s(self) -> float:
-        return 0.0 if self._state is None else members_interval_s(self._state)
+    def least_s(self) -> float:
+        return members_interval_s(self._state)
 
     async def _refresh(self, feed: Feed) -> None:
         state = self._state = await feed.ask(groups.read_state, self.dashboard.memory, self._facts)
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
-        sampler, owners = self.dashboard.sampler, state.owners
-        if sampler is None or owners is None:
+        pulse, owners = self.dashboard.pulse, state.owners
+        if owners is None:
             return
-        sampler.pulse.groups.take_members(self._facts.group, state)
-        seen = sampler.pulse.groups.rebalances(self._facts.group)
+        pulse.groups.take_members(self._facts.group, state)
+        seen = pulse.groups.rebalances(self._facts.group)
         rows = {
             groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))
             for queue, names in owners.queues.items()

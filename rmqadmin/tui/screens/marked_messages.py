@@ -10,7 +10,10 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.tui.dialogs.messages import export_dialog
+from rmqadmin.tui.dialogs.redrive import RedriveDialog
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.message_facts import detail_lines
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.until_closed import until_closed
@@ -76,8 +79,6 @@ class MarkedMessagesScreen(TableScreen):
         self.show_frame()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.screens.message import MessageScreen
-
         self.app.push_screen(MessageScreen(event.row, self.table))
 
     def _wanted(self) -> list[Any]:
@@ -88,15 +89,11 @@ class MarkedMessagesScreen(TableScreen):
 
     def action_export(self) -> None:
         """Exports the marked messages, or the one under the cursor."""
-        from rmqadmin.tui.dialogs.messages import export_dialog
-
         if messages := self._wanted():
             self.app.push_screen(export_dialog(self.topic, messages, self.dashboard.say))
 
     def action_redrive(self) -> None:
         """Redrives the marked letters, or the one under the cursor. Marks are removed when it is done."""
-        from rmqadmin.tui.dialogs.redrive import RedriveDialog
-
         if letters := self._wanted():
             dialog = RedriveDialog(self.topic.removeprefix(DLQ_PREFIX), letters)
             self.app.push_screen(dialog, lambda _: self._redriven_now(dialog.is_done))

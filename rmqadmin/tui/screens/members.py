@@ -3,7 +3,7 @@ reports about itself, and the stacks of its threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
@@ -88,7 +88,7 @@ class MembersScreen(TableScreen):
         return member_columns(is_unequal=self._is_unequal)
 
     def least_s(self) -> float:
-        return 0.0 if self._state is None else members_interval_s(self._state)
+        return members_interval_s(self._state)
 
     def _is_unequal(self, member: Member) -> bool:
         owners = self._state.owners if self._state else None
@@ -102,8 +102,8 @@ class MembersScreen(TableScreen):
         return Found({member.client_id: member for member in state.owners.members}, state.lacks, told)
 
     def numbers_known(self, numbers: Mapping[str, Any]) -> None:
-        if self._state is not None and self.dashboard.sampler is not None:
-            self.dashboard.sampler.pulse.groups.take_members(self._facts.group, self._state)
+        if self._state is not None:
+            self.dashboard.pulse.groups.take_members(self._facts.group, self._state)
 
     def why_empty(self) -> str:
         return self._state.nobody_text() if self._state is not None and self.is_known else super().why_empty()
@@ -197,7 +197,7 @@ class ClientScreen(TableScreen):
         self.app.call_later(self.run_action, "open_tab(4)")
 
     def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
-        memory, now_ms = self.dashboard.memory, self.dashboard.now_ms()
+        memory, now_ms = self.dashboard.memory, self.now_ms()
         found = clients.read_client(client, memory, self._facts, self._client_id, now_ms)
         return Found({key: fact for key, fact in found.rows.items() if fact.kind in self._kinds})
 
@@ -214,6 +214,7 @@ _NEVER = 1e9
 
 class StackScreen(DashboardScreen):
     file_name = "stack"
+    EVERY = _NEVER
     AUTO_FOCUS = "Lines"
 
     def __init__(self, facts: GroupFacts, client_id: str):
@@ -227,9 +228,6 @@ class StackScreen(DashboardScreen):
 
     def selected(self) -> dict[str, str]:
         return {"GROUP": self._facts.group, "CLIENT": self._client_id}
-
-    def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, every=_NEVER)]
 
     def interval_s(self) -> float | None:
         return None

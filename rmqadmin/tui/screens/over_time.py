@@ -4,13 +4,13 @@ shown."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from textual.containers import Vertical
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.units import duration, percent, rate
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.history import Series
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
@@ -18,9 +18,6 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.row_parts import of_subject
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.plot import TimePlot, whole
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard_client import DashboardClient
 
 WINDOW_MIN_MS = 60_000
 """The shortest time that a plot shows, even if less is known."""
@@ -70,19 +67,17 @@ class OverTimeScreen(DashboardScreen):
         return of_subject(self._subject, self.dashboard.memory.seen)
 
     def make_feeds(self) -> Sequence[Feed]:
-        return [] if self._read is None else [self.feed(self._refresh)]
+        return [] if self._read is None else super().make_feeds()
 
     def shown_feeds(self) -> list[Feed]:
         sampler = self.dashboard.sampler
         return self.feeds or ([] if sampler is None else sampler.shown_feeds)
 
     async def _refresh(self, feed: Feed) -> None:
-        sampler = self.dashboard.sampler
         if self._read is not None:
             reading = await feed.ask(self._read)
             feed.problems = [f"without {name}" for name in reading.lacking]
-            if sampler is not None:
-                sampler.pulse.take_rows(self._subject.kind, {self._subject.name: reading})
+            self.dashboard.pulse.take_rows(self._subject.kind, {self._subject.name: reading})
         self.show_plots()
 
     def _pause_feeds(self) -> None:
@@ -102,7 +97,7 @@ class OverTimeScreen(DashboardScreen):
             return
         history, kind, name = sampler.pulse.history, self._subject.kind, self._subject.name
         found = {field: history.samples(Series(kind, name, field)) for field in _PLOTS[kind]}
-        now_ms = self.dashboard.now_ms()
+        now_ms = self.now_ms()
         first_ms = min((samples[0].at_ms for samples in found.values() if samples), default=now_ms)
         self._window_ms = min(first_ms, now_ms - WINDOW_MIN_MS), now_ms
         for field, (title, form) in _PLOTS[kind].items():
@@ -110,9 +105,6 @@ class OverTimeScreen(DashboardScreen):
         self.show_frame()
 
     def rows_text(self) -> str:
-        sampler = self.dashboard.sampler
-        words = [f"the last {duration(self._window_ms[1] - self._window_ms[0])}"]
-        if sampler is not None:
-            trend = sampler.pulse.over_time(self._subject, ()).trend
-            words += [f"lag {trend}"] if trend else []
-        return ", ".join(words)
+        trend = self.dashboard.pulse.over_time(self._subject, ()).trend
+        words = f"the last {duration(self._window_ms[1] - self._window_ms[0])}"
+        return f"{words}, lag {trend}" if trend else words

@@ -179,7 +179,7 @@ class PulseScreen(DashboardScreen):
         if one is None:
             detail.show(())
             return
-        name, since = one.finding.subject.name, elapsed(self.dashboard.now_ms() - one.since_ms)
+        name, since = one.finding.subject.name, elapsed(self.now_ms() - one.since_ms)
         head = Content.assemble(literal(name, "bold"), (f"  since {since}", "$text-muted"))
         keys = Content.assemble(("enter", "bold $text-accent"), "  goes to its cause")
         detail.show([head, *finding_lines([one.finding]), Content(""), keys])
@@ -250,8 +250,7 @@ class PulseScreen(DashboardScreen):
         """A group as the pulse knows it."""
         from rmqadmin.tui.sources.groups import facts_of
 
-        sampler = self.dashboard.sampler
-        lag = None if sampler is None else (sampler.pulse.groups.lags or {}).get(group)
+        lag = (self.dashboard.pulse.groups.lags or {}).get(group)
         return None if lag is None else facts_of(self.dashboard.memory, group, [*lag.broker_names, *lag.lacking])
 
     def _cause(self, subject: Subject) -> Screen[None] | None:

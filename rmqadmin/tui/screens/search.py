@@ -139,7 +139,7 @@ class SearchScreen(MarkedMessagesScreen):
         matches = parse_question(wanted)
         if matches is not None:
             window = window or SCAN_WINDOW
-        now_ms, remarks = self.dashboard.now_ms(), list[str]()
+        now_ms, remarks = self.now_ms(), list[str]()
         between = parse_range(window, now_ms, remarks.append) if window else None
         if between is not None and remarks:  # it could have been meant otherwise
             ends = (between.begin_ms, between.end_ms)

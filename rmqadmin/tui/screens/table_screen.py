@@ -3,8 +3,8 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 from textual.containers import Horizontal
@@ -12,20 +12,18 @@ from textual.content import Content
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.cluster import Lacks
+from rmqadmin.tui.memory.readings import OverTime, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.row_parts import OVER_TIME, STATE, RowState
+from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.detail import Detail, curve_lines, fact_lines, finding_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.memory.cluster import Lacks
-    from rmqadmin.tui.memory.readings import OverTime, RowReading
-    from rmqadmin.tui.sources.found import Found
 
 SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25
 """How many rows out of view one refresh also asks for if the table is sorted by their numbers: until all are known, and
@@ -45,10 +43,6 @@ class TableScreen(DashboardScreen):
     """Whether rows have an age. Stored messages have none."""
     ROWS_OPEN = True
     """Whether Enter opens something."""
-    EVERY = 1
-    """At every how many intervals the rows are read."""
-    ANSWER_WAIT_MAX_S: ClassVar[float | None] = None
-    """How long to wait for an answer, if not as usual."""
     KEEPS_LOST_ROWS = False
     """Whether rows that no broker reports any more stay while a broker that may have them is missing."""
     SAMPLED: ClassVar[SubjectKind | None] = None
@@ -115,18 +109,6 @@ class TableScreen(DashboardScreen):
         """More lines of the detail of a row, from what is known of it."""
         return []
 
-    def make_feeds(self) -> Sequence[Feed]:
-        wait_max_s = self.ANSWER_WAIT_MAX_S
-        return [self.feed(self._refresh, every=self.EVERY, least_s=self.least_s, answer_wait_max_s=wait_max_s)]
-
-    def interval_s(self) -> float | None:
-        interval_s = super().interval_s()
-        return None if interval_s is None else max(interval_s * self.EVERY, self.least_s())
-
-    def least_s(self) -> float:
-        """The shortest interval between two refreshes, however often the user wants them."""
-        return 0.0
-
     def columns(self) -> list[Column]:
         raise NotImplementedError
 
@@ -167,9 +149,9 @@ class TableScreen(DashboardScreen):
         self.table.put(NUMBERS, known)
         self.numbers_known(numbers)
         self.judge()
-        if self.SAMPLED is not None and self.dashboard.sampler is not None:
+        if self.SAMPLED is not None:
             readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
-            self.dashboard.sampler.pulse.take_rows(self.SAMPLED, readings)
+            self.dashboard.pulse.take_rows(self.SAMPLED, readings)
             self.show_over_time()
         self.show_frame()
 
@@ -185,8 +167,7 @@ class TableScreen(DashboardScreen):
         """Says what is wrong with each row: by itself, and by what the pulse knows."""
         if self.JUDGED_KIND is None:
             return
-        sampler, states = self.dashboard.sampler, {}
-        wrong = {} if sampler is None else sampler.pulse.findings(self.JUDGED_KIND)
+        wrong, states = self.dashboard.pulse.findings(self.JUDGED_KIND), {}
         for key, line in self.table.model.lines.items():
             made_from = (*(line.parts.get(part) for part in self.JUDGED_BY), wrong.get(key, ()))
             error = line.errors.get(NUMBERS)
@@ -201,9 +182,8 @@ class TableScreen(DashboardScreen):
 
     def show_over_time(self) -> None:
         """Shows what the samples say of the rows in view."""
-        sampler = self.dashboard.sampler
-        if self.SAMPLED is not None and sampler is not None:
-            pulse, kind = sampler.pulse, self.SAMPLED
+        if (kind := self.SAMPLED) is not None:
+            pulse = self.dashboard.pulse
             found = {key: pulse.over_time(Subject(kind, key), self.LINES) for key in self.table.visible_keys()}
             self.table.put(OVER_TIME, found)
 

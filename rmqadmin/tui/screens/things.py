@@ -5,37 +5,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqadmin.core.audit_trail import AuditRow
 from rmqadmin.core.groups.client_status import ProducerRow
 from rmqadmin.core.groups.described_groups import GroupBrokerRow
+from rmqadmin.core.health.facts import NamesrvFacts
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.messages.waiting import DelayRow, HalfRow
 from rmqadmin.core.results import Row, Shape
+from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.topics.described import RouteRow, TopicBrokerRow
+from rmqadmin.tui.dashboard import Thing
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.alert_book import AlertRow, condition_text
+from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.access import AccessScreen
-from rmqadmin.tui.screens.maps import BrokerSetsScreen
-from rmqadmin.tui.screens.members import ClientsScreen
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.brokers import BrokerScreen
+from rmqadmin.tui.screens.group import GroupScreen
+from rmqadmin.tui.screens.groups import GroupsScreen
+from rmqadmin.tui.screens.maps import BrokerSetsScreen, RebalanceScreen
+from rmqadmin.tui.screens.members import ClientScreen, ClientsScreen, MembersScreen, StackScreen
 from rmqadmin.tui.screens.row_parts import of_subject, state_column
 from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
 from rmqadmin.tui.screens.tabs import Tabbed
+from rmqadmin.tui.screens.topics import QueuesScreen, TopicsScreen
 from rmqadmin.tui.sources import pulse, things
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column, columns_of
-
-if TYPE_CHECKING:
-    from rmqadmin.core.health.facts import NamesrvFacts
-    from rmqadmin.core.servers.broker_state import Replica
-    from rmqadmin.tui.dashboard import Thing
-    from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.memory.cluster import ClusterMemory
-    from rmqadmin.tui.screens.base import DashboardScreen
-    from rmqadmin.tui.sources.found import Found
 
 
 class RowsScreen(TableScreen):
@@ -80,9 +81,6 @@ def tabs_of(thing: Thing) -> Tabbed:
 
 
 def topic_tabs(topic: str) -> Tabbed:
-    from rmqadmin.tui.screens.groups import GroupsScreen
-    from rmqadmin.tui.screens.topics import QueuesScreen
-
     def rows(row_type: type[Row], noun: tuple[str, str], read: Any) -> RowsScreen:
         return RowsScreen(row_type, noun, partial(read, topic=topic))
 
@@ -96,10 +94,6 @@ def topic_tabs(topic: str) -> Tabbed:
 
 
 def group_tabs(facts: GroupFacts) -> Tabbed:
-    from rmqadmin.tui.screens.group import GroupScreen
-    from rmqadmin.tui.screens.maps import RebalanceScreen
-    from rmqadmin.tui.screens.members import MembersScreen
-
     read = partial(things.read_group_settings, group=facts.group)
     return Tabbed(facts.group, Subject(SubjectKind.GROUP, facts.group), [
         ("Queues", lambda: GroupScreen(facts)),
@@ -110,11 +104,6 @@ def group_tabs(facts: GroupFacts) -> Tabbed:
 
 
 def broker_tabs(replica: Replica) -> Tabbed:
-    from rmqadmin.tui.screens.brokers import BrokerScreen
-    from rmqadmin.tui.screens.groups import GroupsScreen
-    from rmqadmin.tui.screens.maps import BrokerSetsScreen
-    from rmqadmin.tui.screens.topics import TopicsScreen
-
     name = replica.broker_name
     return Tabbed(f"{name} {replica.broker_id}", Subject(SubjectKind.BROKER, f"{name}/{replica.broker_id}"), [
         ("State", lambda: BrokerScreen(replica, "status")),
@@ -142,8 +131,6 @@ def halves(replica: Replica | None = None) -> RowsScreen:
 
 
 def member_tabs(facts: GroupFacts, client_id: str) -> Tabbed:
-    from rmqadmin.tui.screens.members import ClientScreen, StackScreen
-
     def facts_about(*kinds: str) -> ClientScreen:
         return ClientScreen(facts, client_id, kinds)
 
@@ -202,8 +189,7 @@ class AlertsScreen(TableScreen):
         ]  # fmt: skip
 
     async def _refresh(self, feed: Feed) -> None:
-        sampler = self.dashboard.sampler
-        rows = [] if sampler is None else sampler.pulse.alerts.rows()
+        rows = self.dashboard.pulse.alerts.rows()
         self.table.set_rows((f"{row.number} {row.name}", row) for row in rows)
 
 

@@ -14,9 +14,12 @@ from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqadmin.core.topics.described import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.messages import send_message
+from rmqadmin.tui.dialogs.topics import delete_topic, edit_topic, new_topic, topic_perm
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
+from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqadmin.tui.screens.row_parts import RowState, line_column, of_queue, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import topics
@@ -100,8 +103,7 @@ class TopicsScreen(TableScreen):
             (name, str(config.write_queue_nums), str(config.read_queue_nums), perm(config.perm))
             for name, config in sorted(facts.configs.items())
         ]
-        sampler = self.dashboard.sampler
-        waiting = {} if sampler is None else sampler.pulse.groups.waiting_of(facts.topic)
+        waiting = self.dashboard.pulse.groups.waiting_of(facts.topic)
         groups = [(group, count(lag_count)) for group, lag_count in waiting.items()]
         return [
             *part_lines("queues", queues, ("write", "read", "perm")),
@@ -134,14 +136,10 @@ class TopicsScreen(TableScreen):
         self.dashboard.open_thing(event.key)
 
     def action_permissions(self) -> None:
-        from rmqadmin.tui.dialogs.topics import topic_perm
-
         if (facts := self._known()) is not None:
             self.open_change(topic_perm(facts))
 
     def action_messages(self) -> None:
-        from rmqadmin.tui.screens.messages import MessagesScreen
-
         if (facts := self.row()) is not None:
             self.app.push_screen(MessagesScreen(facts.topic))
 
@@ -154,29 +152,21 @@ class TopicsScreen(TableScreen):
         return None
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.topics import new_topic
-
         memory = self.dashboard.memory
         mine = [broker for broker in memory.brokers if broker.broker_name == self._broker_name]
         on = mine[0].selected_addr() if mine else next(iter(memory.clusters), None)
         self.open_change(new_topic(on or ""))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.topics import edit_topic
-
         if (facts := self._known()) is not None:
             self.open_change(edit_topic(facts))
 
     def action_send(self) -> None:
-        from rmqadmin.tui.dialogs.messages import send_message
-
         if (facts := self._known()) is not None:
             self.open_change(send_message(facts.topic))
 
     def action_delete(self) -> None:
         """Deletes a topic, also one that only the nameserver knows."""
-        from rmqadmin.tui.dialogs.topics import delete_topic
-
         if (facts := self.row()) is not None:
             mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
             self.open_change(delete_topic(facts, mine or self.dashboard.memory.clusters))
@@ -226,17 +216,11 @@ class QueuesScreen(TableScreen):
         return self.table.part(key).broker_name not in self.lacks
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.screens.messages import MessagesScreen
-
         row: QueueRow = event.row
         self.app.push_screen(MessagesScreen(self._topic, MessageQueue(self._topic, row.broker_name, row.queue_id)))
 
     def action_messages(self) -> None:
-        from rmqadmin.tui.screens.messages import MessagesScreen
-
         self.app.push_screen(MessagesScreen(self._topic, step="messages"))
 
     def action_send(self) -> None:
-        from rmqadmin.tui.dialogs.messages import send_message
-
         self.open_change(send_message(self._topic))

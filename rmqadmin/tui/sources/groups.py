@@ -37,9 +37,9 @@ MEMBERS_PER_S = 50.0
 often. Each is asked through its broker."""
 
 
-def members_interval_s(*states: GroupState) -> float:
-    """The shortest interval between two looks at all members of these groups."""
-    return sum(len(one.owners.members) for one in states if one.owners is not None) / MEMBERS_PER_S
+def members_interval_s(*states: GroupState | None) -> float:
+    """The shortest interval between two looks at all members of these groups, as far as they are known."""
+    return sum(len(one.owners.members) for one in states if one is not None and one.owners is not None) / MEMBERS_PER_S
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
