@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from rmqclient.addresses import AddressMap, parse_address_map, split_rules
+from rmqclient.addresses import parse_address_map, split_rules
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, whole_number
@@ -137,26 +137,20 @@ class GivenOptions:
         if (key is None) != (secret is None):
             raise UsageError("accessKey and secretKey belong together")
         credentials = Credentials(key, secret) if key is not None and secret is not None else None
-        return ClusterAccess(credentials=credentials, tls=self._tls(), address_map=self._address_map())
-
-    def _tls(self) -> TlsFiles | None:
         files = TlsFiles(
             ca=self.text("tlsCa"),
             cert=self.text("tlsCert"),
             key=self.text("tlsKey"),
             insecure=self.flag("tlsInsecure", False),
         )
-        if self.flag("tls", False):
-            return files
-        if files != TlsFiles():
+        is_tls = self.flag("tls", False)
+        if not is_tls and files != TlsFiles():
             raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
-        return None
-
-    def _address_map(self) -> AddressMap:
         try:
-            return parse_address_map(split_rules(self.text("addressMap") or ""))
+            address_map = parse_address_map(split_rules(self.text("addressMap") or ""))
         except UsageError as error:
             raise UsageError(f"option addressMap: {error}", hint=error.hint) from None
+        return ClusterAccess(credentials=credentials, tls=files if is_tls else None, address_map=address_map)
 
 
 def json_of(name: str, text: str, kind: type[T]) -> T:

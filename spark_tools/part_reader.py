@@ -1,4 +1,5 @@
-"""One partition, of a store or of a live queue, as record batches. Runs in Spark's tasks."""
+"""One partition, of a store or of a live queue, as record batches. Runs in Spark's tasks, of the data source and of
+frames that need none."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ from rmqproto.filters.sql92 import compile_sql92_for_records
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, pull_range
 from spark_tools.arrow_records import BatchMaker, BatchOptions
-from spark_tools.hints import hints_in_text, tell
 from spark_tools.located import locate_untrusted
-from spark_tools.partitions import cluster_of
+from spark_tools.partitions import Part, cluster_of
+from spark_tools.read_rules import ReadRules, RowFilter
 from spark_tools.record_scan import record_starts
-from spark_tools.row_filter import RowFilter
+from spark_tools.schema import columns, ddl
 from spark_tools.source_options import ReadOptions
-from spark_tools.spark_worker import spare_modules
-from spark_tools.store_files import Part
-from spark_tools.store_reader import ReadRules, read_part
+from spark_tools.spark_worker import hints_in_text, spare_modules, tell
+from spark_tools.store_reader import read_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 BATCH_SIZE_BYTES = 4 << 20
 """Pull answers of many brokers have at most 32 messages. If each were a batch for Spark, the batches would cost more
@@ -35,7 +36,7 @@ than their content."""
 class PartReader:
     """A step of a query: takes the numbers of parts, and yields their records."""
 
-    parts: Sequence[Part | OffsetRange]
+    parts: Sequence[Part]
     options: ReadOptions
     columns: list[str]
     row_filters: Sequence[RowFilter]
@@ -46,8 +47,24 @@ class PartReader:
                 yield from read_any(self.parts[number], self.options, self.columns, self.row_filters)
 
 
+def parts_frame(
+    spark: SparkSession,
+    parts: Sequence[Part],
+    options: ReadOptions,
+    filters: Sequence[RowFilter] = (),
+    *,
+    corrupt: bool,
+) -> DataFrame:
+    """The records of the parts, each part a task. ``corrupt``: with that column, by which damaged ones pass. A data
+    source written in Python starts a process to look it up, one to create it, one to plan each read and write, and one
+    to commit: half a second of CPU each. Here the tasks' workers read."""
+    names = [column.name for column in columns(corrupt=corrupt)]
+    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
+    return numbers.mapInArrow(PartReader(parts, options, names, filters), ddl(corrupt=corrupt))
+
+
 def read_any(
-    part: Part | OffsetRange, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
+    part: Part, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
     broker_name = part.queue.broker_name if isinstance(part, OffsetRange) else part.broker_name
     maker = BatchMaker(BatchOptions(

@@ -1,16 +1,64 @@
-"""A read of a live cluster, cut into partitions."""
+"""A read, cut into partitions: of a live cluster, or of a store directory.
+
+There are two ways to read a store. ``scan`` goes through the commit log and keeps the wanted records. ``index`` goes
+through the consume queues and reads only the wanted records. A queue whose files are gone can only be scanned.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
+from rmqproto.errors import StorageError
 from rmqproto.perm import PERM_READ
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import is_silence, persist
-from rmqreplay.source.queue_ranges import DataLossError, resolve
+from rmqreplay.source.queue_ranges import DataLossError, Resolved, resolve, wanted_topics
+from rmqreplay.source.store_view import StoreView
 from spark_tools.source_options import ReadOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPart:
+    """Records that start at log offsets ``begin`` to ``end`` of one commit log file. With ``ranges`` None they are of
+    any queue of ``topics``; with ``topics`` None of any topic."""
+
+    root: str
+    broker_name: str
+    base: int
+    begin: int
+    end: int
+    topics: frozenset[str] | None
+    ranges: tuple[OffsetRange, ...] | None
+    internal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPart:
+    """Messages of one queue, found through its consume queue's files."""
+
+    root: str
+    broker_name: str
+    range: OffsetRange
+    log_file_size_bytes: int
+    queue_file_size_bytes: int
+
+
+Part = ScanPart | IndexPart | OffsetRange
+"""Of a store, or of a queue of a live cluster."""
+
+
+@dataclass
+class Planned:
+    """A resolved read: numbers only. ``gaps``: the requested ranges that are gone; ``not_searched``: as of
+    ``LiveCluster``."""
+
+    parts: list[Part] = field(default_factory=list)
+    gaps: list[OffsetRange] = field(default_factory=list)
+    not_searched: list[str] = field(default_factory=list)
 
 
 def cluster_of(options: ReadOptions) -> LiveCluster:
@@ -21,8 +69,7 @@ def cluster_of(options: ReadOptions) -> LiveCluster:
     )
 
 
-def plan_live(cluster: LiveCluster, options: ReadOptions) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """The partitions, and the requested ranges that are gone."""
+def plan_live(cluster: LiveCluster, options: ReadOptions) -> Planned:
     cluster.topics()  # a name server that does not answer is not waited for: its address may be wrong
     timeout_s = options.read_timeout_ms / 1000
     resolved = persist(lambda: resolve(options, cluster), cluster.forget_routes, timeout_s, passes=is_silence)
@@ -30,8 +77,8 @@ def plan_live(cluster: LiveCluster, options: ReadOptions) -> tuple[list[OffsetRa
         _check_readable(cluster, {each.queue.topic for each in resolved.ranges})
     if options.sql92 is not None:
         cluster.check_sql92(resolved.ranges, options.sql92)
-    parts = [piece for each in resolved.ranges for piece in cut_range(each, options, len(resolved.ranges))]
-    return parts, resolved.gaps
+    parts: list[Part] = [piece for each in resolved.ranges for piece in cut_range(each, options, len(resolved.ranges))]
+    return Planned(parts, resolved.gaps, cluster.not_searched)
 
 
 def _check_readable(cluster: LiveCluster, topics: Iterable[str]) -> None:
@@ -56,3 +103,124 @@ def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> li
     pieces = max(1, min(pieces, wanted.count))
     edges = [wanted.start + wanted.count * number // pieces for number in range(pieces + 1)]
     return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
+
+
+# --- store files -----------------------------------------------------------------------------------------------------
+
+INDEX_SHARE_MAX = 0.2
+"""If more than this part of all messages is wanted, reading the whole log is cheaper than picking records."""
+
+PARTS_PER_CORE = 2
+SPLIT_SIZE_BYTES_MIN = 16 << 20
+"""Splits should be so many that no core is idle at the end, but none so small that starting its task costs more than
+reading it."""
+
+
+def plan_store(view: StoreView, options: ReadOptions) -> Planned:
+    """How to read what ``options`` ask for, cut into partitions. StorageError if damage ends the log too early and
+    ``on_corrupt`` is fail."""
+    if options.on_corrupt == "fail" and 0 < view.flushed_record_offset >= view.log_end:
+        raise StorageError(
+            f"{view.root}: the log is damaged at log offset {view.log_end}, and the record at "
+            f"{view.flushed_record_offset} was flushed",
+            hint="onCorrupt=skip reads what is before it; rmqadmin store verify shows the damage",
+        )
+    lost = _topics_without_queue(view, options)
+    resolved = resolve(options, view) if not lost else Resolved()
+    ranges = resolved.ranges
+    plan = Planned(gaps=resolved.gaps)
+    everything = _is_everything(options)
+    if options.mode != "scan" and not lost and (options.mode == "index" or _is_sparse(view, ranges)):
+        plan.parts = _index_parts(view, ranges, options)
+    elif everything or lost:
+        topics = None if everything and not lost else frozenset(wanted_topics(options, view.topics()))
+        internal = options.include_internal_topics or options.topics is not None
+        plan.parts = _scan_parts(view, options, topics, None, view.log_start, view.log_end, internal)
+    elif ranges:
+        plan.parts = _scan_parts(
+            view, options, frozenset(each.queue.topic for each in ranges), tuple(ranges), *_log_span(view, ranges), True
+        )  # fmt: skip
+    return plan
+
+
+def _topics_without_queue(view: StoreView, options: ReadOptions) -> bool:
+    """Whether a wanted topic may have lost its consume queue, so that only the log shows its messages."""
+    named = options.topics if options.topics is not None else []
+    return options.mode != "index" and (any(not view.queues(topic) for topic in named) or not view.topics())
+
+
+def _is_everything(options: ReadOptions) -> bool:
+    return (
+        options.topics is None
+        and options.topic_pattern is None
+        and options.assigned is None
+        and options.start.keyword == "earliest"
+        and options.end.keyword == "latest"
+        and not (options.start.table or options.end.table)
+        and not (options.start.timestamps_ms or options.end.timestamps_ms)
+    )
+
+
+def _is_sparse(view: StoreView, ranges: Sequence[OffsetRange]) -> bool:
+    total = sum(queue.max_offset - queue.min_offset for queue in view.store.queues.all())
+    return sum(each.count for each in ranges) <= total * INDEX_SHARE_MAX
+
+
+def _log_span(view: StoreView, ranges: Sequence[OffsetRange]) -> tuple[int, int]:
+    """The log offsets that enclose all messages of the ranges."""
+    begin, end = view.log_end, view.log_start
+    for each in ranges:
+        queue = view.consume_queue(each.queue)
+        first, last = queue.unit(each.start), queue.unit(each.end - 1)
+        begin = min(begin, first[0] if first else view.log_start)
+        end = max(end, last[0] + last[1] if last else view.log_end)
+    return begin, end
+
+
+def _scan_parts(
+    view: StoreView,
+    options: ReadOptions,
+    topics: frozenset[str] | None,
+    ranges: tuple[OffsetRange, ...] | None,
+    begin: int,
+    end: int,
+    internal: bool,
+) -> list[Part]:
+    segments = view.store.log.segments
+    wanted_count = max(options.min_partitions, PARTS_PER_CORE * (os.cpu_count() or 1))
+    smallest = 1 if options.min_partitions else SPLIT_SIZE_BYTES_MIN
+    split = min(options.split_size_bytes, max(smallest, -(-(end - begin) // wanted_count)))
+    parts: list[Part] = []
+    for base in segments.bases:
+        at, file_end = max(base, begin), min(base + segments.file_size_bytes, end)
+        while at < file_end:
+            stop = min(at + split, file_end)
+            parts.append(ScanPart(
+                root=view.root, broker_name=view.broker_name, base=base, begin=at, end=stop, topics=topics,
+                ranges=ranges, internal=internal,
+            ))  # fmt: skip
+            at = stop
+    return parts
+
+
+def _index_parts(view: StoreView, ranges: Sequence[OffsetRange], options: ReadOptions) -> list[Part]:
+    """Parts of whole queues, cut to reach the wanted number. Units that recovery found only in the log are read by
+    a scan."""
+    parts: list[Part] = []
+    for each in ranges:
+        queue = view.consume_queue(each.queue)
+        in_files = min(each.end, queue.written_offset)
+        pieces = cut_range(OffsetRange(each.queue, each.start, in_files), options, len(ranges))
+        log_size, queue_size = view.store.log.file_size_bytes, queue.segments.file_size_bytes
+        parts += [
+            IndexPart(
+                root=view.root, broker_name=view.broker_name, range=piece, log_file_size_bytes=log_size,
+                queue_file_size_bytes=queue_size,
+            )
+            for piece in pieces
+        ]  # fmt: skip
+        if in_files < each.end:
+            rest = (OffsetRange(each.queue, max(each.start, in_files), each.end),)
+            topics = frozenset([each.queue.topic])
+            parts += _scan_parts(view, options, topics, rest, *_log_span(view, rest), True)
+    return parts

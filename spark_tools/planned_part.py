@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from rmqreplay.source.offset_ranges import OffsetRange
-from spark_tools.store_files import Part
+from spark_tools.partitions import Part
 
 
 @dataclass
 class PlannedPart(InputPartition):
     """One partition: a piece of a store, or of a queue of a live cluster."""
 
-    part: Part | OffsetRange
+    part: Part
 
-    def __init__(self, part: Part | OffsetRange):
+    def __init__(self, part: Part):
         super().__init__(None)
         self.part = part

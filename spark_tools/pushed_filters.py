@@ -11,11 +11,11 @@ from typing import Any
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from rmqreplay.source.offset_ranges import OffsetRange
-from spark_tools.row_filter import NUMBERS, TEXTS, RowFilter
-from spark_tools.store_files import Part, ScanPart
+from spark_tools.partitions import Part, ScanPart
+from spark_tools.read_rules import NUMBERS, TEXTS, RowFilter
 
 
-def keep_range(part: Part | OffsetRange, filters: Sequence[Filter]) -> Part | OffsetRange | None:
+def keep_range(part: Part, filters: Sequence[Filter]) -> Part | None:
     """The part, or the piece of it in which the filters can hold; None if there is none."""
     if isinstance(part, ScanPart):
         return _keep_scan(part, filters)

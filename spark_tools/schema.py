@@ -1,6 +1,5 @@
-"""The columns of the ``rocketmq`` source: name, Arrow type, Spark's name of the type, and the data that a reader needs
-to fill it. A user's schema is the only projection that Spark passes to a Python source, so any subset in any order is
-accepted."""
+"""The columns of the ``rocketmq`` source and of its tables: name, Arrow type, and Spark's name of the type. A user's
+schema is the only projection that Spark passes to a Python source, so any subset in any order is accepted."""
 
 from __future__ import annotations
 
@@ -114,3 +113,38 @@ def check_names(wanted: Iterable[tuple[str, str]], kinds: Mapping[str, str], of:
             raise UsageError(f"there are two columns {name}")
         names.append(name)
     return names
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+_MESSAGE = "topic string, tags string, keys string, msgId string, properties map<string,string>"
+
+TABLES = {
+    "offsets": "group string, topic string, brokerName string, queueId int, brokerOffset bigint, "
+    "consumerOffset bigint, lagCount bigint, inflightCount bigint, unread boolean, lastConsumedTimestamp timestamp",
+    "queues": "topic string, brokerName string, queueId int, minOffset bigint, maxOffset bigint, messageCount bigint, "
+    "unread boolean, oldestTimestamp timestamp, newestTimestamp timestamp, problem string",
+    "traces": "msgId string, topic string, kind string, timestamp timestamp, group string, clientHost string, "
+    "costMs bigint, outcome string, retries int, latencyMs bigint, missing boolean",
+    "deadletters": "group string, brokerName string, queueId int, queueOffset bigint, msgId string, "
+    "offsetMsgId string, originTopic string, originMsgId string, tags string, keys string, cause string, "
+    "reconsumeTimes int, redrives int, again boolean, redriven boolean, bornTimestamp timestamp, "
+    "firstFailureTimestamp timestamp, storeTimestamp timestamp, bodySize int, properties map<string,string>",
+    "halves": f"{_MESSAGE}, brokerName string, queueId int, queueOffset bigint, producerGroup string, checkTimes int, "
+    "bornTimestamp timestamp, storeTimestamp timestamp",
+    "timers": f"{_MESSAGE}, brokerName string, queueId int, logOffset bigint, rolls int, deliverTimestamp timestamp, "
+    "bornTimestamp timestamp, storeTimestamp timestamp",
+}
+"""Table -> its columns, as a schema text for Spark: those of the command that prints the same, in the words of the
+source's other columns."""
+
+
+def kinds_of(table: str) -> dict[str, str]:
+    """Column -> Spark's name of its type."""
+    pairs = (each.split(" ") for each in TABLES[table].split(", "))
+    return {name: kind for name, kind in pairs}
+
+
+def check_table_columns(table: str, wanted: Iterable[tuple[str, str]]) -> list[str]:
+    """As ``check_names``, of the table."""
+    return check_names(wanted, kinds_of(table), f"the table {table}")

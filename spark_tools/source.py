@@ -9,34 +9,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from rmqproto.errors import UsageError
-from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.store_view import StoreView
 from spark_tools.given_options import as_comment, is_of_table, plain_options, with_options_of_table
-from spark_tools.hints import hints_in_text, tell
-from spark_tools.partitions import cluster_of, plan_live
+from spark_tools.partitions import Part, Planned, cluster_of, plan_live, plan_store
 from spark_tools.planned_part import PlannedPart
-from spark_tools.schema import check_columns, ddl
+from spark_tools.schema import TABLES, check_columns, check_table_columns, ddl
 from spark_tools.source_options import (
     ReadOptions,
     parse_loaded_options,
     parse_read_options,
     parse_write_options,
 )
-from spark_tools.spark_worker import spare_modules
-from spark_tools.store_files import Part, plan_store
-from spark_tools.tables.table_columns import TABLES, check_table_columns
+from spark_tools.spark_worker import hints_in_text, spare_modules, tell
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from spark_tools.row_filter import RowFilter
+    from spark_tools.read_rules import RowFilter
     from spark_tools.streaming.reader import RocketMQStreamReader
     from spark_tools.tables.table_reader import TableReader
     from spark_tools.writing.writer import RocketMQStreamWriter, RocketMQWriter
@@ -44,18 +40,6 @@ if TYPE_CHECKING:
 
 _READ_MARKS = frozenset({"path", "paths", "subscribe", "subscribepattern", "assign", "table"})
 """Options that mark a read."""
-
-
-@dataclass
-class Planned:
-    """The resolved source: numbers only."""
-
-    parts: list[Part | OffsetRange] = field(default_factory=list)
-    gaps: list[OffsetRange] = field(default_factory=list)
-    broker_names: dict[str, str] = field(default_factory=dict)
-    """Store root -> broker name."""
-    not_searched: list[str] = field(default_factory=list)
-    """As of ``LiveCluster``."""
 
 
 class RocketMQDataSource(DataSource):
@@ -147,24 +131,20 @@ def _columns(schema: StructType, options: ReadOptions) -> list[str]:
 
 def plan_read(options: ReadOptions) -> Planned:
     """Resolves the options once, by asking the cluster or reading the stores."""
-    planned = Planned()
     if options.name_server is not None:
         with cluster_of(options) as cluster:
-            parts, planned.gaps = plan_live(cluster, options)
-            planned.parts += parts
-            planned.not_searched = cluster.not_searched
-        return planned
+            return plan_live(cluster, options)
+    planned = Planned()
     for number, path in enumerate(options.paths):
         name = options.broker_names[number] if number < len(options.broker_names) else None
         with StoreView(path, name) as view:
             plan = plan_store(view, options)
             planned.parts += plan.parts
             planned.gaps += plan.gaps
-            planned.broker_names[view.root] = view.broker_name
     return planned
 
 
-def _parts(options: ReadOptions) -> list[Part | OffsetRange]:
+def _parts(options: ReadOptions) -> list[Part]:
     return plan_read(options).parts
 
 

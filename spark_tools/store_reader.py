@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,21 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqproto.errors import StorageError
-from rmqproto.filters.message_filter import AcceptsRawProperties
 from rmqproto.filters.subscription import parse_tags
 from rmqproto.java.java_hash import tag_code
-from rmqproto.message import properties as props
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.names import is_system_topic
 from rmqreplay.source.offset_ranges import OffsetRange
-from rmqreplay.source.queue_ranges import DataLossError
-from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
-from spark_tools.arrow_records import BatchMaker
 from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted, nothing_located
+from spark_tools.partitions import IndexPart, ScanPart
+from spark_tools.read_rules import ReadRules
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
-from spark_tools.row_filter import RowFilter
-from spark_tools.store_files import IndexPart, Part, ScanPart
 
 CHUNK_BYTES = 3 << 20
 """Bytes read at a time. 1 MiB was much slower because of a batch's fixed costs, 16 MiB because of the caches."""
@@ -45,82 +39,10 @@ GAP_BYTES_MAX = 4 << 10
 
 UNITS_PER_READ = 50_000
 
-_FATES = np.frombuffer(fates(""), np.uint8)
-"""Fates by the low bits of sysFlag; the topic does not matter here."""
 _UNIT = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_code", ">i8")])
 
 
-@dataclass(slots=True)
-class ReadRules:
-    """Which records a reader keeps, and how it handles damage: ``on_corrupt`` is fail, skip or column."""
-
-    maker: BatchMaker
-    tags: str = "*"
-    transaction_state: str = "committed"
-    on_corrupt: str = "fail"
-    row_filters: Sequence[RowFilter] = ()
-    accepts: AcceptsRawProperties | None = None
-    """Called with the properties of each record that passed all other filters."""
-    skipped: list[str] = field(default_factory=list)
-    """Skipped places, for the report."""
-    fail_on_data_loss: bool = True
-    gone: dict[str, None] = field(default_factory=dict)
-    """Files that retention took after the read was planned, for the report; each once."""
-
-    def file_is_gone(self, path: str) -> None:
-        """Notes a file that was there when the read was planned. DataLossError unless that is allowed."""
-        if self.fail_on_data_loss:
-            raise DataLossError(
-                f"{path} is gone: retention took it after the read was planned",
-                hint="failOnDataLoss=false reads what is left",
-            )
-        self.gone[path] = None
-
-    def batch(self, located: Located) -> pa.RecordBatch | None:
-        """The kept rows; None if there are none. No filter drops a damaged row, because it cannot tell whether the row
-        matters."""
-        if self.transaction_state == "committed":
-            found = _FATES[located.heads["sysFlag"] & FATE_MASK]
-            located = located.select(_or_damaged((found & (QUEUED | BATCH_QUEUED)) != 0, located))
-        for each in self.row_filters:
-            located = located.select(each.mask(located))
-        wanted = parse_tags(self.tags).tags
-        if wanted is not None and len(located):
-            has_tag = is_one_of(located.property_columns().value(props.TAGS), wanted)
-            located = located.select(_or_damaged(has_tag, located))
-        if self.accepts is not None:
-            located = located.select(_accepted(located, self.accepts))
-        self.maker.check(located)
-        if located.reasons and self.on_corrupt != "column":
-            located = self._without_bad(located)
-        return self.maker.batch(located) if len(located) else None
-
-    def _without_bad(self, located: Located) -> Located:
-        places = located.ints("logOffset")
-        row, why = next(iter(located.reasons.items()))
-        if self.on_corrupt == "fail":
-            raise StorageError(
-                f"the record at log offset {places[row]} is damaged: {why}",
-                hint="onCorrupt=skip skips such records",
-            )
-        self.skipped += [f"{places[row]}: {why}" for row, why in located.reasons.items()]
-        mask = np.ones(len(located), np.bool_)
-        mask[list(located.reasons)] = False
-        return located.select(mask)
-
-
-def _or_damaged(mask: Mask, located: Located) -> Mask:
-    mask[list(located.reasons)] = True
-    return mask
-
-
-def _accepted(located: Located, accepts: AcceptsRawProperties) -> Mask:
-    """The rows that ``accepts`` accepts, and the damaged ones."""
-    raw = located.properties.binary(located.data).to_pylist()
-    return _or_damaged(np.fromiter(map(accepts, raw), np.bool_, len(raw)), located)
-
-
-def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
+def read_part(part: ScanPart | IndexPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     return _scan(part, rules) if isinstance(part, ScanPart) else _index(part, rules)
 
 

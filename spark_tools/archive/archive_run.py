@@ -129,50 +129,25 @@ def archive(
             with errors_name_log(spark):
                 return archive_batch(spark, manifest, options, ranges)
 
-        try:
-            _run(
-                request,
-                outcome,
-                planner,
-                archived,
-                lambda: hooks.on_look(cluster, archived().queues),
-                None if look_only else write,
-                hooks.on_batch,
-            )
-        except MadeAnewError as error:
-            raise StorageError(str(error), hint=OTHER_DIRECTORY) from None
-        except DataLossError as error:
-            error.hint = "--allow-loss goes on with what is left; if retention was faster, the manifest tells the gap"
-            raise
+        with _losses_in_words():
+            at = archived() if manifest.batches else planner.initial()
+            if request.every_s is None:
+                planner.stop_at_present()
+            while True:
+                hooks.on_look(cluster, archived().queues)
+                end = planner.next(at, limited=True)
+                _refuse_made_anew(manifest, end)
+                outcome.begun = {**outcome.begun, **end.begun}
+                ranges = ranges_between(at, end)
+                if look_only or (not ranges and request.every_s is None):
+                    break
+                if ranges:
+                    hooks.on_batch(write(ranges))
+                    at = archived()
+                else:
+                    time.sleep(request.every_s or 0)
         outcome.latest = planner.latest
     return outcome
-
-
-def _run(
-    request: ArchiveRequest,
-    outcome: ArchiveOutcome,
-    planner: StreamPlanner,
-    archived: Callable[[], StreamOffset],
-    look: Callable[[], None],
-    write: Callable[[list[OffsetRange]], ArchivedBatch] | None,
-    on_batch: Callable[[ArchivedBatch], None],
-) -> None:
-    at = archived() if outcome.manifest.batches else planner.initial()
-    if request.every_s is None:
-        planner.stop_at_present()
-    while True:
-        look()
-        end = planner.next(at, limited=True)
-        _refuse_made_anew(outcome.manifest, end)
-        outcome.begun = {**outcome.begun, **end.begun}
-        ranges = ranges_between(at, end)
-        if write is None or (not ranges and request.every_s is None):
-            return
-        if ranges:
-            on_batch(write(ranges))
-            at = archived()
-        else:
-            time.sleep(request.every_s or 0)
 
 
 def _refuse_made_anew(manifest: Manifest, end: StreamOffset) -> None:
@@ -185,6 +160,17 @@ def _refuse_made_anew(manifest: Manifest, end: StreamOffset) -> None:
                 f" {archived[queue]}",
                 hint=OTHER_DIRECTORY,
             )
+
+
+@contextmanager
+def _losses_in_words() -> Iterator[None]:
+    try:
+        yield
+    except MadeAnewError as error:
+        raise StorageError(str(error), hint=OTHER_DIRECTORY) from None
+    except DataLossError as error:
+        error.hint = "--allow-loss goes on with what is left; if retention was faster, the manifest tells the gap"
+        raise
 
 
 @contextmanager

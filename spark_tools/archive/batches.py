@@ -24,10 +24,9 @@ from rmqreplay.source.archive_manifest import (
 )
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqserver.store.disk.disk import OsDisk, storage_error
-from spark_tools.archive.archived_table import ARCHIVE_DDL
+from spark_tools.part_reader import parts_frame
 from spark_tools.partitions import cut_range
-from spark_tools.replay.arrow_stage import parts_frame
-from spark_tools.replay.spark_engine import run_spark, told_plain
+from spark_tools.replay.spark_engine import ARCHIVE_DDL, run_spark, told_plain
 from spark_tools.source_options import ReadOptions
 
 if TYPE_CHECKING:

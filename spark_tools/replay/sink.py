@@ -18,7 +18,7 @@ from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.delivery import DeliveryReport, Outgoing
 from rmqreplay.sending.redrive import Original
 from rmqreplay.source.live import ClusterAccess
-from spark_tools.hints import hints_in_text
+from spark_tools.spark_worker import hints_in_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

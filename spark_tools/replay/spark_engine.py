@@ -4,6 +4,7 @@ the same query; they differ only in whether the sink sends."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,14 +27,14 @@ from rmqreplay.plans.plan import Plan, Selection, Source
 from rmqreplay.run.engine import Failure, TaskReport, WaveSpec, failure, merge_reports
 from rmqreplay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
 from rmqreplay.sending.redrive import damaged_at_origin
-from rmqreplay.source.archive_manifest import is_archive
+from rmqreplay.source.archive_manifest import covering, is_archive, load_manifest
 from rmqreplay.source.live import PLAIN, ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import OffsetTable
-from spark_tools.archive.archived_table import archived_frame
-from spark_tools.replay.arrow_stage import parts_frame
+from spark_tools.part_reader import parts_frame
+from spark_tools.read_rules import RowFilter
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
-from spark_tools.row_filter import RowFilter
+from spark_tools.schema import ddl
 from spark_tools.source import plan_read
 from spark_tools.source_options import access_options, parse_read_options
 
@@ -50,6 +51,8 @@ _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: 
 _CAUSE = "Caused by: "
 _OUR_ERRORS = ("rmqproto.errors.", "rmqreplay.", "spark_tools.")
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
+ARCHIVE_DDL = ddl(corrupt=True) + ", date date"
+"""An archive as Spark reads it: the columns of the source, and the date of the store time by which files lie."""
 TASK_OFFSETS = 1000
 """So many successive messages of an archived queue go to one task."""
 
@@ -171,6 +174,13 @@ class SparkEngine:
         )  # fmt: skip
         rows = run_spark(lambda: ranked.where("_rank > 1").select(*order[1:]).collect())
         return OffsetSet.of_offsets(map(_place, rows))
+
+
+def archived_frame(spark: SparkSession, root: str, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """The archived messages of the ranges, and others of the same files. StorageError for a file that is missing."""
+    paths = [os.path.join(root, file.path) for file in covering(load_manifest(root), list(ranges))]
+    frame = spark.read.schema(ARCHIVE_DDL).option("basePath", root)
+    return frame.parquet(*paths).drop("date") if paths else spark.createDataFrame([], ddl(corrupt=True))
 
 
 def _place(row: Row) -> Place:

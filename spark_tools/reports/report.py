@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from spark_tools.replay.spark_engine import run_spark
 from spark_tools.reports import queries
 from spark_tools.reports.picture import Chart
 
@@ -49,22 +50,6 @@ def make_report(
 ) -> Report:
     """``place``: options of the source that say what to read and how to reach it; ``times``: those that limit it.
     ``groups`` and ``ledger`` are for dead letters, ``by`` (id or key) and ``checks`` for verify."""
-    from spark_tools.replay.spark_engine import run_spark
-
-    return run_spark(lambda: _report(spark, name, place, topics, groups, times, ledger, by, checks))
-
-
-def _report(
-    spark: SparkSession,
-    name: str,
-    place: Mapping[str, str],
-    topics: Sequence[str],
-    groups: Sequence[str],
-    times: Mapping[str, str],
-    ledger: str | None,
-    by: str,
-    checks: Sequence[str],
-) -> Report:
     reader = spark.read.format("rocketmq").options(**place, **times)
     if name in ("topics", "verify"):
         view, reader = queries.MESSAGES, reader.schema(queries.MESSAGE_SCHEMA)
@@ -79,14 +64,18 @@ def _report(
         reader = reader.option("ledger", ledger) if ledger is not None else reader
     for option, values in chosen.items():
         reader = reader.option(option, ",".join(values)) if values else reader
-    frame = reader.load().persist()
-    try:
-        frame.createOrReplaceTempView(view)
-        if name == "verify":
-            return verified(spark, by, checks)
-        return {"topics": _of_topics, "trace": _of_traces, "deadletters": _of_letters}[name](spark)
-    finally:
-        frame.unpersist()
+
+    def ask() -> Report:
+        frame = reader.load().persist()
+        try:
+            frame.createOrReplaceTempView(view)
+            if name == "verify":
+                return verified(spark, by, checks)
+            return {"topics": _of_topics, "trace": _of_traces, "deadletters": _of_letters}[name](spark)
+        finally:
+            frame.unpersist()
+
+    return run_spark(ask)
 
 
 def _of_topics(spark: SparkSession) -> Report:

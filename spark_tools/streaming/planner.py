@@ -10,7 +10,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.queue_ranges import DataLossError
-from spark_tools.hints import tell
+from spark_tools.spark_worker import tell
 from spark_tools.streaming.limits import TriggerLimits, batch_ends
 from spark_tools.streaming.offsets import Places, StreamOffset
 from spark_tools.streaming.survey import Seen

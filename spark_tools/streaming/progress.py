@@ -10,7 +10,7 @@ from rmqproto.errors import RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.pulling import is_passing
-from spark_tools.hints import tell
+from spark_tools.spark_worker import tell
 from spark_tools.streaming.offsets import Places
 
 AGAIN_EVERY_S = 5.0

@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, cut_range
 from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import check_columns
 from spark_tools.source_options import StreamOptions, parse_stream_options
+from spark_tools.spark_worker import hints_in_text
 from spark_tools.streaming.offsets import StreamOffset, parse_offset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.progress import GroupCommits

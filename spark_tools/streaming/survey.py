@@ -15,8 +15,8 @@ from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
 from spark_tools.given_options import did_you_mean
-from spark_tools.hints import tell
 from spark_tools.source_options import ReadOptions
+from spark_tools.spark_worker import tell
 from spark_tools.streaming.offsets import Places
 
 UNITS_MAX = 512

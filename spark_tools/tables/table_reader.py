@@ -22,10 +22,11 @@ from rmqreplay.source.pulling import PullRules
 from rmqreplay.source.store_view import StoreView
 from spark_tools.arrow_records import DATE_MAX_MS, DATE_MIN_MS
 from spark_tools.given_options import did_you_mean
-from spark_tools.hints import hints_in_text
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
+from spark_tools.schema import kinds_of
 from spark_tools.source_options import ReadOptions
+from spark_tools.spark_worker import hints_in_text
 from spark_tools.tables.found_messages import live_halves, live_timers, store_halves, store_timers
 from spark_tools.tables.positions import (
     Values,
@@ -37,7 +38,6 @@ from spark_tools.tables.positions import (
     store_queues,
     store_topics,
 )
-from spark_tools.tables.table_columns import kinds_of
 from spark_tools.tables.traces_and_letters import in_ms, letter_rows, trace_rows
 
 if TYPE_CHECKING:

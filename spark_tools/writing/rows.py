@@ -1,4 +1,5 @@
-"""Rows as messages: their properties, their queues, and why a row can never be sent. Nothing here sends."""
+"""The columns of a frame that is to be written, and its rows as messages: their properties, their queues, and why a row
+can never be sent. Nothing here sends."""
 
 from __future__ import annotations
 
@@ -30,6 +31,43 @@ _NUMBER_SIZE_MAX_BYTES = 128
 """What the number adds to the properties."""
 _UTF8_SIZE_MAX = 4
 """Bytes of a character."""
+
+INPUT_COLUMNS = {
+    "body": ("binary", "string"), "topic": ("string",), "tags": ("string",), "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",), "queueId": ("int",), "brokerName": ("string",), "shardingKey": ("string",),
+    "delayTimeLevel": ("int",), "deliverTimestamp": ("timestamp", "bigint"), "flag": ("int",),
+}  # fmt: skip
+HASHES = ("key", "javaHash")
+"""The queue selectors that hash the column shardingKey."""
+
+
+def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:
+    """UsageError, while the query is planned, for a missing body or topic, and for columns that would be ignored or are
+    of another type."""
+    kinds: dict[str, str] = {}
+    for name, kind in columns:
+        allowed = INPUT_COLUMNS.get(name)
+        if allowed is None:
+            raise UsageError(f"column {name} has no meaning here", hint="known: " + ", ".join(INPUT_COLUMNS))
+        if kind.replace(" ", "") not in allowed:
+            raise UsageError(f"column {name} is {kind} and should be {' or '.join(allowed)}")
+        if name in kinds:
+            raise UsageError(f"there are two columns {name}")
+        kinds[name] = kind
+    if "body" not in kinds:
+        raise UsageError("a column body is needed")
+    if "topic" not in kinds and options.topic is None:
+        raise UsageError("a column topic, or the option topic, is needed")
+    if options.queue_selector == "source" and not {"queueId", "brokerName"} <= kinds.keys():
+        raise UsageError("queueSelector=source needs the columns brokerName and queueId")
+    if "brokerName" in kinds and "queueId" not in kinds:
+        raise UsageError("the column brokerName needs the column queueId", hint="together they name a queue")
+    if options.queue_selector in HASHES:
+        given = f"queueSelector={options.queue_selector}"
+        if "shardingKey" not in kinds:
+            raise UsageError(f"{given} needs the column shardingKey")
+        if "queueId" in kinds:
+            raise UsageError(f"{given} chooses the queue, and so does the column queueId: leave one of them out")
 
 
 def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
@@ -66,10 +104,12 @@ def awaited_queues(
     return persist(ask, lambda: cluster.forget_route(topic), READ_TIMEOUT_S, passes=passes)
 
 
-def masters(cluster: LiveCluster) -> frozenset[str]:
-    """The brokers that have a master now."""
-    table = cluster.admin.cluster_info().broker_addr_table
-    return frozenset(name for name, broker in table.items() if broker.master_addr is not None)
+def known_brokers(cluster: LiveCluster) -> frozenset[str]:
+    """The brokers that name servers know as a write begins, with a master or without; none if they do not tell."""
+    try:
+        return frozenset(cluster.admin.cluster_info().broker_addr_table)
+    except RocketMQError:
+        return frozenset()
 
 
 class TaskRows:
@@ -84,7 +124,7 @@ class TaskRows:
         body_max_bytes: int = BODY_SIZE_MAX_BYTES,
         brokers: frozenset[str] = frozenset(),
     ):
-        """``queues``: those of the option topic, if they are not to be asked for. ``brokers``: those that were there
+        """``queues``: those of the option topic, if they are not to be asked for. ``brokers``: those that were known
         before. While one of them is away, what a row names and nobody knows is waited for."""
         self._options = options
         self._cluster = cluster
@@ -128,7 +168,9 @@ class TaskRows:
             return False
         was_away = self._is_any_away
         try:
-            self._is_any_away = not self._brokers <= masters(self._cluster)
+            table = self._cluster.admin.cluster_info().broker_addr_table
+            masters = {name for name, broker in table.items() if broker.master_addr is not None}
+            self._is_any_away = not self._brokers <= masters
         except RocketMQError as other:
             return is_silence(other)
         if not self._is_any_away and not was_away:  # one that just came back is asked once more

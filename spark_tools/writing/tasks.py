@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import UsageError
+from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.message.producer_sequence import REPEATS_KNOWN
 from rmqproto.message.record import StoredMessage
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery
-from rmqreplay.sending.sender import ChooseQueue, round_robin, unless_refused
+from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.sender import BatchSender, ChooseQueue, round_robin, unless_refused
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqserver.store.sequences.sequence_table import LINES_MAX
@@ -24,7 +26,6 @@ from spark_tools.writing.plan import WritePlan
 from spark_tools.writing.rejects import Rejects
 from spark_tools.writing.rows import TaskRows, awaited_queues
 from spark_tools.writing.stored import READ_MESSAGES, StoredTally, check_doubled, end_of, numbered
-from spark_tools.writing.task_sender import OwnPermits, TaskSender, no_target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,7 @@ def write_at_least_once(
     target = _PlainTarget(options, cluster, TaskRows(options, cluster, task, queues, brokers=brokers))
     limits = Limits(options.batch_size, options.in_flight_max)
     try:
-        delivery = TaskDelivery(target, OwnPermits(options), time.monotonic, time.sleep, limits)
+        delivery = TaskDelivery(target, _OwnPermits(options), time.monotonic, time.sleep, limits)
         done = delivery.run(target.rows.messages(batches))
     finally:
         target.close()
@@ -108,7 +109,7 @@ class _PlainTarget:
         self.rows = rows
         self._options = options
         self._choosers: dict[str, ChooseQueue] = {}
-        self._sender = TaskSender(options, cluster, self._choose)
+        self._sender = _TaskSender(options, cluster, self._choose)
         self.put = self._sender.put
         self.close = self._sender.close
 
@@ -138,8 +139,8 @@ class _PlainTarget:
 class _NumberedTarget:
     def __init__(self, options: WriteOptions, cluster: LiveCluster, plan: WritePlan, mark: bytes):
         self._cluster = cluster
-        self._sender = TaskSender(options, cluster, no_target)
-        self._permits = OwnPermits(options) if options.rate_max or options.byte_rate_max else None
+        self._sender = _TaskSender(options, cluster, _no_target)
+        self._permits = _OwnPermits(options) if options.rate_max or options.byte_rate_max else None
         self._stored = {
             queue: _StoredRows(cluster, queue, fence, mark)
             for queue, fence in zip(plan.message_queues, plan.queues, strict=True)
@@ -198,3 +199,75 @@ class _StoredRows:
                 self._tally.add(sequence)
         self._at = upto
         return True
+
+
+# --- what every delivery needs: requests to the masters as they are now, and its share of the rate -------------------
+
+
+class _TaskSender:
+    """Sends batches, and learns of new masters whenever a request was not answered or not taken."""
+
+    def __init__(self, options: WriteOptions, cluster: LiveCluster, choose: ChooseQueue):
+        self._cluster = cluster
+        self._topics: set[str] = set()
+        self._addresses: dict[str, str] = {}
+        self._sender = BatchSender(
+            self._addresses, choose, options.access, producer_group=options.producer_group,
+            send_timeout_s=options.send_timeout_ms / 1000,
+        )  # fmt: skip
+
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
+        topic = batch.messages[0].topic
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._learn(topic)
+        return self._sender.put(batch, not_after, extend)
+
+    def outcomes(self) -> list[BatchOutcome]:
+        found = self._sender.outcomes()
+        for topic in {
+            each.batch.messages[0].topic for each in found if each.answer in (Answer.BUSY, Answer.IN_DOUBT)
+        }:  # fmt: skip
+            self._cluster.forget_route(topic)
+            self._learn(topic)
+        return found
+
+    def _learn(self, topic: str) -> None:
+        """While it cannot be told where the masters are, the known addresses are tried again."""
+        with contextlib.suppress(RocketMQError):
+            for name, (_, broker) in self._cluster.route(topic).items():
+                if broker.master_addr is not None:
+                    self._addresses[name] = broker.master_addr
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+def _no_target(batch: Batch) -> MessageQueue:
+    """For a sender whose messages name their queues."""
+    raise AssertionError(batch)
+
+
+class _OwnPermits:
+    """Permits that limit one task's rate, and nothing else."""
+
+    def __init__(self, options: WriteOptions):
+        self._book = PermitBook(time.monotonic, settle_s=0.0, rate=options.rate_max, byte_rate=options.byte_rate_max)
+        self._book.open_wave(0, recovering=False)
+        self._book.enter(0, 0, 0)
+
+    def enter(self) -> Entered:
+        return Entered(must_look=False)
+
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait:
+        answer = self._book.ask(0, 0, 0, count, size_bytes)
+        assert not isinstance(answer, Denied)
+        return answer if isinstance(answer, Wait) else Granted(answer.count, _NO_END)
+
+    def extend(self) -> Granted:
+        return Granted(0, _NO_END)
+
+    def wait_for_one(self, size_bytes: int) -> None:
+        """Returns when one message may be sent."""
+        while isinstance(answer := self.ask(1, size_bytes), Wait):
+            time.sleep(answer.seconds)

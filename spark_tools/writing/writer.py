@@ -12,13 +12,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqreplay.source.live import LiveCluster
-from spark_tools.hints import hints_in_text
 from spark_tools.source_options import WriteOptions
-from spark_tools.spark_worker import spare_modules
-from spark_tools.writing.columns import check_input
+from spark_tools.spark_worker import hints_in_text, spare_modules
 from spark_tools.writing.plan import StreamCheckpoint, WritePlan, is_first_batch, make_plan
 from spark_tools.writing.rejects import check_reject_directory, check_reject_path, settle
-from spark_tools.writing.rows import masters, writable_queues
+from spark_tools.writing.rows import check_input, known_brokers, writable_queues
 from spark_tools.writing.stored import check_nothing_else
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 
@@ -47,12 +45,14 @@ class RocketMQWriter(DataSourceArrowWriter):
         check_reject_path(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
+        self._brokers = frozenset[str]()
         with _cluster(options) as cluster:
             if options.topic is not None and options.is_idempotent:
                 self._plan = make_plan(cluster, options.topic)
-            elif options.topic is not None:
+                return
+            if options.topic is not None:
                 writable_queues(cluster, options.topic)
-            self._brokers = _brokers(cluster)
+            self._brokers = known_brokers(cluster)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         """Returns when every message of the task is acknowledged or rejected."""
@@ -74,13 +74,14 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         check_reject_directory(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
+        self._brokers = frozenset[str]()
         with _cluster(options) as cluster:
-            self._brokers = _brokers(cluster)
             if options.topic is not None and options.is_idempotent:
                 if options.checkpoint is None:
                     raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
                 self._plan = StreamCheckpoint(options.checkpoint).plan(cluster, options.topic)
                 return
+            self._brokers = known_brokers(cluster)
             try:
                 if options.topic is not None:
                     writable_queues(cluster, options.topic)
@@ -118,14 +119,6 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
 def _cluster(options: WriteOptions) -> LiveCluster:
     return options.access.cluster(options.name_server)
-
-
-def _brokers(cluster: LiveCluster) -> frozenset[str]:
-    """Those that are there as a write begins; none if no name server tells."""
-    try:
-        return masters(cluster)
-    except RocketMQError:
-        return frozenset()
 
 
 def _write(

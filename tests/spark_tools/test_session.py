@@ -109,7 +109,7 @@ def test_everything_that_does_not_read_imports_without_spark():
     done = run_without_spark(
         "import spark_tools.session, rmqreplay.run.entry, rmqreplay.plans.request\n"
         "import spark_tools.source_options, rmqreplay.sending.delivery, rmqreplay.source.live\n"
-        "import spark_tools.store_files, spark_tools.schema\n"
+        "import spark_tools.partitions, spark_tools.schema\n"
     )
     assert done.returncode == 0, done.stderr
 

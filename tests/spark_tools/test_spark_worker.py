@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 from spark_tools import part_reader
+from spark_tools.partitions import ScanPart
 from spark_tools.source_options import parse_read_options
 from spark_tools.spark_worker import spare_modules
-from spark_tools.store_files import ScanPart
 
 
 @pytest.mark.parametrize(("program", "times"), [("pyspark.daemon", 1), ("__main__", 0)])

@@ -16,7 +16,7 @@ from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import WriteOptions, parse_write_options
 from spark_tools.writing.plan import StreamCheckpoint, make_plan
 from spark_tools.writing.rejects import RejectedRow
-from spark_tools.writing.rows import masters
+from spark_tools.writing.rows import known_brokers
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 from spark_tools.writing.writer import RocketMQStreamWriter
 from tests.rmqreplay.away import NAME, TOPIC, AwayBroker
@@ -106,7 +106,7 @@ def test_what_a_row_names_is_waited_for_while_a_broker_is_away_that_was_there(
         until(lambda: len(broker.admin.topic_route("Both").queue_datas) == 2)
         given = parse_write_options({"nameServer": broker.namesrv.namesrv_addr})
         with LiveCluster(given.name_server) as cluster:
-            there = masters(cluster)
+            there = known_brokers(cluster)
         for named in ({"topic": TOPIC}, {"topic": "Both", "brokerName": NAME, "queueId": 1}):
             batch = pa.RecordBatch.from_pylist([{"body": b"1", **named}] * 10)
 

@@ -18,9 +18,8 @@ from rmqproto.message.properties import KEYS, parse
 from rmqreplay.sending.delivery import Outgoing
 from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import parse_write_options
-from spark_tools.writing.columns import INPUT_COLUMNS, check_input
 from spark_tools.writing.rejects import RejectedRow, Rejects
-from spark_tools.writing.rows import TaskRows, writable_queues
+from spark_tools.writing.rows import INPUT_COLUMNS, TaskRows, check_input, writable_queues
 
 
 def check(columns: dict[str, str] | list[tuple[str, str]], **options: str) -> None:

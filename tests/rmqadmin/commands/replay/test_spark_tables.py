@@ -22,9 +22,9 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.names import TRACE_TOPIC, dlq_topic, retry_topic
 from rmqproto.trace import AnyRecord, Consumed, Delivered, Published, encode_trace
+from spark_tools.schema import kinds_of
 from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
-from spark_tools.tables.table_columns import kinds_of
 from spark_tools.tables.table_reader import TableReader
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqserver.broker.transactions.test_server import ending, send_half
