@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 N = TypeVar("N")
 
 
-class CallNotices:
-    """``format`` and the options decide what is told, and whether a person can be asked."""
+_told_overruled: list[object] = []
+"""The contexts of which a person was told in this process."""
+
+
+class CallContext:
+    """The settings of one run of a command, and what it tells. ``format`` and the options decide what is told, and
+    whether a person can be asked."""
 
     def __init__(self, command: str, options: CommonOptions, format: Format, color: Color, invocation: Invocation):
         self.command = command
@@ -37,6 +42,7 @@ class CallNotices:
         self.invocation = invocation
         self._options = options
         self._color = color
+        self._has_told_default = False
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -90,18 +96,6 @@ class CallNotices:
     def can_ask(self) -> bool:
         """Whether a person can be asked, and has not declined with an option."""
         return not self._options.yes and not self.as_mqadmin and sys.stdin.isatty()
-
-
-_told_overruled: list[object] = []
-"""The contexts of which a person was told in this process."""
-
-
-class CallContext(CallNotices):
-    """The settings of one run of a command."""
-
-    def __init__(self, command: str, options: CommonOptions, format: Format, color: Color, invocation: Invocation):
-        super().__init__(command, options, format, color, invocation)
-        self._has_told_default = False
 
     @cached_property
     def settings(self) -> EffectiveSettings:

@@ -14,7 +14,7 @@ from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, PickedFields, ask_columns, pick_fields
 from rmqadmin.cli.output.output_format import Format
-from rmqadmin.cli.output.writing import write
+from rmqadmin.cli.output.rendering import write
 from rmqadmin.cli.parsing.registry_command import result_types
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqadmin.core.exit_codes import ExitCode

@@ -16,8 +16,7 @@ import typer
 import typer.main
 
 from rmqadmin.cli.invocation import Invocation, invocation_of
-from rmqadmin.cli.options.common_options import ContextName
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import ContextName, Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, Format, parse_format
 from rmqadmin.cli.parsing.command_building import HELP_SETTINGS, TYPER_SETTINGS

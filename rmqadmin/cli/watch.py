@@ -16,7 +16,7 @@ import msgspec
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Format
-from rmqadmin.cli.output.writing import write
+from rmqadmin.cli.output.rendering import write
 from rmqadmin.core.results import Result
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.manual.pages import ManPage, command_page, program_page
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.cli.prompt.candidates import offer_line, remembered_names
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of

@@ -17,7 +17,7 @@ from rmqadmin.cli.options.auth_options import (
     WhatResource,
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import (
     Acls,

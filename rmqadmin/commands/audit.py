@@ -5,7 +5,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.registry import find
 from rmqadmin.core.audit_trail import AuditedCommand, AuditRow, audit_rows, read_commands_untrusted
 from rmqadmin.core.results import ResultOf

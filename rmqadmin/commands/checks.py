@@ -5,6 +5,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TopicOnly
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.health_options import (
     BrokerNames,
     Critical,
@@ -16,7 +17,6 @@ from rmqadmin.cli.options.health_options import (
     require_answer,
 )
 from rmqadmin.cli.options.replay_options import Ledger
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known

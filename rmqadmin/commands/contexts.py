@@ -11,8 +11,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.common_options import Confirm, OptionGroup, Yes
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Confirm, OptionGroup, Value, Yes, argument, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, parse_format
 from rmqadmin.cli.output.terminal_guard import run_in_terminal

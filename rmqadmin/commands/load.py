@@ -7,8 +7,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import OF_CONTEXT
-from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import OptionGroup, Value, argument, option
 from rmqadmin.core.load.lane_plans import (
     AddressedPlace,
     LoadTopic,

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqproto.errors import UsageError
 
 

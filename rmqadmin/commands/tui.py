@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.output.terminal_guard import TerminalGuard
 from rmqadmin.core.exit_codes import ExitCode
 from rmqproto.errors import RocketMQError, UsageError

@@ -20,7 +20,7 @@ from rmqadmin.cli.options.auth_options import (
     Username,
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import (

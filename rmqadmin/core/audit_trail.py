@@ -18,7 +18,7 @@ import msgspec
 from rmqadmin.core.changes import FieldChange, FreeTextChange
 from rmqadmin.core.own_files import alone_in, make_private_dir, state_dir
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, columns, doc, row_of
-from rmqadmin.core.tables.values import machine_text
+from rmqadmin.core.units import machine_text
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 16 * 1024 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.values import machine_text
+from rmqadmin.core.units import machine_text
 from rmqadmin.tui.widgets.tables.columns import Column
 from rmqadmin.tui.widgets.tables.rows import Line, Rows
 from rmqproto.errors import UsageError

@@ -3,8 +3,7 @@
 from typing import Annotated
 
 from rmqadmin.cli.options.command_options import A_BROKER, TheCluster
-from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import OptionGroup, Value, argument, option
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 

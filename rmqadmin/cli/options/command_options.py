@@ -16,8 +16,15 @@ import msgspec
 import typer
 from typer.models import OptionInfo
 
-from rmqadmin.cli.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import (
+    SERVER_OPTIONS,
+    WATCH_INTERVAL_DEFAULT_S,
+    CommonOptions,
+    OptionGroup,
+    Value,
+    argument,
+    option,
+)
 from rmqadmin.cli.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES

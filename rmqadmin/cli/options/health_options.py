@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import OF_CONTEXT
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import Quantity, Thresholds, parse_thresholds
 from rmqproto.errors import ConnectError, NotFoundError

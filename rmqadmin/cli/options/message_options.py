@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rmqadmin.cli.options.command_options import LONG, Texts, TrueFalse, pairs
-from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqproto.errors import UsageError

@@ -4,9 +4,8 @@ option means; the groups show which belong together."""
 from typing import Annotated
 
 from rmqadmin.cli.options.command_options import LONG, Texts
-from rmqadmin.cli.options.common_options import OptionGroup
+from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.cli.options.message_options import ConditionOptions, Rate, StoredSince
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqproto.times import Tell, TimeRange, time_range
 

@@ -28,8 +28,7 @@ from rmqadmin.cli.options.command_options import (
     parameters_of,
     spellings_of,
 )
-from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.options.value_markers import Value, value_of
+from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
 from rmqadmin.cli.parsing.registry_command import RegistryCommand, declared_parameters, help_text, load_function
 from rmqadmin.cli.registry import Entry
 from rmqproto.errors import UsageError
@@ -104,7 +103,7 @@ def build_command(entry: Entry) -> RegistryCommand:
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:
     """The options to write into the log of changes, without those that were not given: names, numbers and choices. Of
     free text there is only a mark that there was one, because it may be a password, a message, a customer's key, or
-    anything else. Which it is, ``options.value_markers`` says."""
+    anything else. Which it is, ``options.common_options`` says."""
     from rmqadmin.core.audit_trail import HIDDEN, Arguments  # only for commands that change something
 
     told: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rmqadmin.cli import program, registry
-from rmqadmin.cli.options.value_markers import Value, value_of
+from rmqadmin.cli.options.common_options import Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.registry_command import help_parts, load_function, result_types

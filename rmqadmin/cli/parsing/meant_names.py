@@ -7,7 +7,7 @@ from typing import Any
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import value_of
+from rmqadmin.cli.options.common_options import value_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, remembered
 from rmqadmin.core.exit_codes import ExitCode

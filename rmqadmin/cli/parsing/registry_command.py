@@ -22,8 +22,7 @@ from rmqadmin.cli.options.command_options import (
     options_for,
     spellings_of,
 )
-from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import CommonOptions, Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import columns_hint, fields_hint
 from rmqadmin.cli.output.output_format import JSON_FORMATS, Format

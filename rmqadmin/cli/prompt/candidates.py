@@ -8,8 +8,7 @@ from functools import cache
 import msgspec
 
 from rmqadmin.cli import registry
-from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import CommonOptions, Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.cli.prompt.command_lines import LAST_WORDS, PROGRAM_MARK

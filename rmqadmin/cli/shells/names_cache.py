@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import Value
 from rmqadmin.core.own_files import cache_dir, make_private_dir
 
 NAMES_MAX = 10_000

@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, ExportFolder, TrueFalse
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedCluster
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import without_effect

@@ -12,7 +12,7 @@ import msgspec
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, TrueFalse
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import fastjson_pretty

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, ShowAll
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc, row_of

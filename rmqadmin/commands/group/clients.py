@@ -6,7 +6,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, AskedBroker, ConsumerGroup, Jstack, Topic
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ProducerRow, producer_rows, write_files
 from rmqadmin.core.groups.consumption import (

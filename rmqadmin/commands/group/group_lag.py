@@ -8,8 +8,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TopicOnly
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.health_options import Sample, health_clients
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S

@@ -19,7 +19,7 @@ from rmqadmin.cli.options.command_options import (
     TrueFalse,
     as_bool,
 )
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each

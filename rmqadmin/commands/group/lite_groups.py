@@ -7,7 +7,7 @@ from typing import Annotated
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import time_or
 from rmqadmin.core.results import TIME, R, Row, doc

@@ -6,7 +6,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, ParentTopic
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, java_bool, time_or
 from rmqadmin.core.results import TIME, Row, doc

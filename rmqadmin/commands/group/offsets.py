@@ -6,7 +6,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Texts, Topic, TrueFalse
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.offsets import reset, reset_undo
 from rmqadmin.core.offsets.reset import END, Goal
 from rmqadmin.core.offsets.reset_plan import (

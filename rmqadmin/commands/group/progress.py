@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, TrueFalse
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
     GroupClients,

@@ -7,8 +7,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, LONG, Topic
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.message_options import EndBefore, Sql92
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.queue_reading import (
     MQADMIN_STATUS,
     QueuePlace,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.replay_options import (
     GuardOptions,
     JobOptions,
@@ -16,7 +17,6 @@ from rmqadmin.cli.options.replay_options import (
     OpenDlq,
     PaceOptions,
 )
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import (
     TAIL_DEFAULT,
     ConditionOptions,
@@ -13,7 +14,6 @@ from rmqadmin.cli.options.message_options import (
     WindowOptions,
     check_follow,
 )
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.messages.format_string import FormatString
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import ConditionOptions, StopAfter, WindowOptions
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value, argument, option
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core import units
 from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind, lines_by_kind

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, NamedTuple
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import Rate
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage

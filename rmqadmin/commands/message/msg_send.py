@@ -9,8 +9,8 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TEXTS, Texts, pairs
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for

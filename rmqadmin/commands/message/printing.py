@@ -7,6 +7,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, Topic, TrueFalse
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.message_options import (
     Begin,
     Charset,
@@ -17,7 +18,6 @@ from rmqadmin.cli.options.message_options import (
     ReadExtent,
     Sql92,
 )
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import (
     StoredMessageRow,

@@ -11,8 +11,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, BrokerName, ProbeCount, ProbeSize, Topic, TrueFalse
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, BrokerName, LmqParent, Topic, TrueFalse
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.message_options import (
     Begin,
     BodyFormat,
@@ -16,7 +17,6 @@ from rmqadmin.cli.options.message_options import (
     QueueId,
     Sql92,
 )
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_rows import Messages, checked_charset, message_values, mqadmin_block, show

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Texts
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.replay_options import SparkOptions
-from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.groups.lag_trend import KeptSettings

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import pairs
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.cli.options.replay_options import (
     DeliveryOptions,
     GuardOptions,
@@ -22,7 +23,6 @@ from rmqadmin.cli.options.replay_options import (
     SourceOptions,
     SparkOptions,
 )
-from rmqadmin.cli.options.value_markers import option
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job, session_options
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.user_files import read_text

@@ -13,9 +13,9 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Texts
+from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import StoredSince
 from rmqadmin.cli.options.replay_options import Before, Ledger, SparkOptions
-from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.own_files import state_dir

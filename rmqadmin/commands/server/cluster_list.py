@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import R, ResultOf, Row, doc, first_if_all, some_failed

@@ -9,7 +9,7 @@ import msgspec
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each

@@ -9,7 +9,7 @@ import msgspec
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, ControllerAddr, ReplicatedBroker
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc

@@ -5,7 +5,7 @@ from typing import Annotated
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerName, Key, Namespace
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.namesrv_tables import WritePerms, change_write_perm, delete_steps, put_steps, require_broker
 from rmqproto.wording import counted

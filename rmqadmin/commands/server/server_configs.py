@@ -13,7 +13,7 @@ from rmqadmin.cli.options.command_options import (
     Property,
     PropertyValue,
 )
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import (

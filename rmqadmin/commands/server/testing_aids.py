@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.cli.options.value_markers import Value, argument
+from rmqadmin.cli.options.common_options import Value, argument
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out

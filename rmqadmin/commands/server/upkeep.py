@@ -17,7 +17,7 @@ from rmqadmin.cli.options.command_options import (
     ContainerAddr,
     EveryReplicaToo,
 )
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.servers.server_configs import replica_headings

@@ -7,7 +7,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, Topic
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import ResultOf, Row, doc

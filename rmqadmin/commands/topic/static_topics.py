@@ -4,8 +4,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Topic, TrueFalse
-from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended, remapped
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, MappingWriter, PutPlan, change_mapping

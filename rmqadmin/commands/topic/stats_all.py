@@ -7,7 +7,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, TopicOnly
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut

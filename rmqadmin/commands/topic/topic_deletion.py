@@ -7,7 +7,7 @@ import msgspec
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, undoable
 from rmqadmin.cli.options.command_options import ClusterName, TheCluster, Topic, TopicNames, topic_names
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.topic_changes import delete_everywhere, loss

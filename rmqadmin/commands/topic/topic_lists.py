@@ -5,7 +5,7 @@ from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, Topic
-from rmqadmin.cli.options.value_markers import argument, option
+from rmqadmin.cli.options.common_options import argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc

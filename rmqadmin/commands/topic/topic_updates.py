@@ -22,7 +22,7 @@ from rmqadmin.cli.options.command_options import (
     as_bool,
     topic_names,
 )
-from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each

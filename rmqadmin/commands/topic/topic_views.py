@@ -7,7 +7,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LmqParent, TopicNames, Topics, topic_names
-from rmqadmin.cli.options.value_markers import option
+from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import ResultOf

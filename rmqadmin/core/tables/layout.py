@@ -1,22 +1,111 @@
 """A table as lines: its columns, their widths, and each row as one line.
 
 The widths fit the rows present when the table is laid out. Later rows keep to them, except that a number is never cut,
-because that would make it another number.
+because that would make it another number. On a terminal every row is one line: columns are first shortened where
+possible, then left out, the least important first.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns
+from rmqadmin.core.results import Importance, ResultColumn, Row, Shape
 from rmqadmin.core.results import columns as type_columns
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
-from rmqadmin.core.tables.values import person_text
-from rmqadmin.core.tables.widths import GAP, Wish, fit, shortened, wish
-from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, wrapped_lines
+from rmqadmin.core.terminal_text import (
+    display_width,
+    printable,
+    shortened_at_end,
+    shortened_by_clause,
+    shortened_in_middle,
+    wrapped_lines,
+)
+from rmqadmin.core.units import person_text
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What one column wants, in cells. ``whole``: the width of its longest cell. ``readable``: how far it may be
+    shortened before other columns are left out. ``least``: the smallest width at which it is shown. ``yields_to``: how
+    far it is shortened before any other column is; None for a column that does not yield."""
+
+    whole: int
+    readable: int
+    least: int
+    importance: Importance
+    yields_to: int | None = None
+
+
+def fit(wishes: Sequence[Wish], room: int, *, keeps_all: bool = False) -> list[int]:
+    """The width of each column; 0 for one that is left out. The first of the most important columns always stays.
+    ``keeps_all``: all stay, each at its smallest width if there is no room for more."""
+    if keeps_all:
+        vital = [msgspec.structs.replace(wish, importance=Importance.VITAL) for wish in wishes]
+        return _shortened(vital, room) or [min(wish.whole, wish.least) for wish in wishes]
+    kept = list(range(len(wishes)))
+    while True:
+        widths = _shortened([wishes[at] for at in kept], room)
+        if widths is not None:
+            found = dict(zip(kept, widths, strict=True))
+            return [found.get(at, 0) for at in range(len(wishes))]
+        if len(kept) == 1:
+            return [max(1, room) if at == kept[0] else 0 for at in range(len(wishes))]
+        kept.remove(max(kept, key=lambda at: _goes(wishes[at].importance, at)))
+
+
+def _goes(importance: Importance, at: int) -> tuple[int, int]:
+    """The greatest is left out first: from the right, but of what is repeated from the left, where names stand."""
+    return importance, -at if importance is Importance.REPEATED else at
+
+
+def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:
+    """Widths that fit. None if a column has to be left out first."""
+    space = room - GAP * (len(wishes) - 1)
+    only_vital = all(wish.importance is Importance.VITAL for wish in wishes)
+    floors = [min(wish.whole, wish.least if only_vital else wish.readable) for wish in wishes]
+    if sum(floors) > space:
+        return None
+    widths = [max(floor, min(wish.whole, room)) for wish, floor in zip(wishes, floors, strict=True)]
+    firsts = [wish.whole if wish.yields_to is None else wish.yields_to for wish in wishes]
+    while sum(widths) > space:
+        over = [at for at in range(len(widths)) if widths[at] > max(firsts[at], floors[at])]
+        over = over or [at for at in range(len(widths)) if widths[at] > floors[at]]
+        widths[max(over, key=lambda at: widths[at])] -= 1
+    return widths
+
+
+_FLOORS = {Shape.NAME: (20, 5), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.CLAUSES: (20, 6), Shape.TREND: (6, 4)}
+"""The width that cells may be shortened to before other columns are left out, and the smallest width."""
+
+_TREND_YIELDS_TO = 10
+"""A sparkline only takes room that is otherwise blank: names and words are not shortened to show more of the past."""
+
+_SHORTENED: dict[Shape, Callable[[str, int], str]] = {
+    Shape.NUMBER: shortened_at_end,
+    Shape.NAME: shortened_in_middle,
+    Shape.ID: shortened_in_middle,
+    Shape.PROSE: shortened_at_end,
+    Shape.CLAUSES: shortened_by_clause,
+    Shape.TREND: lambda text, width: text[-width:],
+}
+
+
+def wish(shape: Shape, whole: int, importance: Importance, *, readable: int | None = None) -> Wish:
+    """The wish of a column whose longest cell takes ``whole`` cells. ``readable`` replaces the usual limit of its shape
+    for shortening before others are left out."""
+    usual, least = _FLOORS.get(shape, (whole, whole))
+    yields_to = _TREND_YIELDS_TO if shape is Shape.TREND else None
+    return Wish(whole, usual if readable is None else readable, least, importance, yields_to)
+
+
+def shortened(shape: Shape, text: str, width: int) -> str:
+    """The text in at most ``width`` cells (1 or more) of the terminal."""
+    return _SHORTENED[shape](text, width)
 
 
 class EarlierRows:
@@ -33,7 +122,7 @@ class EarlierRows:
 
 
 def _name(row: Row) -> tuple[str, ...]:
-    return (row.__class__.__name__, *(str(getattr(row, one.name)) for one in columns(row.__class__) if one.is_key))
+    return (row.__class__.__name__, *(str(getattr(row, one.name)) for one in type_columns(row.__class__) if one.is_key))
 
 
 class TableView(msgspec.Struct, frozen=True):
@@ -76,7 +165,7 @@ class Layout:
         self.view = view
         self._before = None if before is None else EarlierRows(before)
         self._number_cells = LIVE_NUMBER_CELLS if is_live else 0
-        texts = {column: [self._text(column, row) for row in rows] for column in columns}
+        texts = {column: cell_texts(column, rows, view) for column in columns}
         wishes = [self._wish(column, texts[column]) for column in columns]
         widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width, keeps_all=keeps_all)
         self.shown = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
@@ -95,26 +184,23 @@ class Layout:
     def line(self, row: Row) -> str:
         _, texts = self._measured.pop(id(row), (row, None))
         if texts is None:
-            texts = tuple(self._text(column, row) for column, _ in self.shown)
+            texts = tuple(cell_texts(column, [row], self.view)[0] for column, _ in self.shown)
         styles: list[tuple[Mark, ...]] = [()] * len(texts)
         if self.view.has_color:
             styles = [_marks(column.name, row.shown(column)) for column, _ in self.shown]
         if self._before is not None:
-            changed = self._changed(row, self._before.take(row))
+            earlier = self._before.take(row)
             styles = [
-                (*style, Mark.CHANGED) if is_new else style for style, is_new in zip(styles, changed, strict=True)
+                (*style, Mark.CHANGED) if earlier is None or has_changed(row, earlier, column, self.view) else style
+                for style, (column, _) in zip(styles, self.shown, strict=True)
             ]
         for column in self._reasons:
             self._note_cut(column, row)
         return self._line(list(zip(texts, styles, strict=True)))
 
-    def _changed(self, row: Row, earlier: Row | None) -> list[bool]:
-        """Which of the shown cells differ, for a person, from the earlier row's."""
-        return [earlier is None or has_changed(row, earlier, column, self.view) for column, _ in self.shown]
-
     def _note_cut(self, column: ResultColumn, row: Row) -> None:
         """Keeps the text of a reason for which its column has no room."""
-        text = self._text(column, row)
+        (text,) = cell_texts(column, [row], self.view)
         room = next((width for shown, width in self.shown if shown is column), 0)
         if getattr(row, column.name, None) is not None and display_width(text) > room:
             names = [str(getattr(row, one.name)) for one in type_columns(row.__class__) if one.is_key]
@@ -150,9 +236,6 @@ class Layout:
             return None
         return whole if column.shape is not Shape.PROSE else max(FIRST_PROSE_CELLS, (self.view.width or 0) // 5)
 
-    def _text(self, column: ResultColumn, row: Row) -> str:
-        return _cell_text(column, row, self.view)
-
     def _line(self, cells: Sequence[tuple[str, tuple[Mark, ...]]]) -> str:
         """One line. The last cell is not padded, so that no line ends with blanks. If a number exceeds its width, the
         texts after it give up the room."""
@@ -167,7 +250,7 @@ class Layout:
             if surplus or cell_count > room:
                 surplus = max(0, surplus - (width - room)) + max(0, cell_count - room)
             blanks = " " * (room - cell_count)
-            shown = styled(text, *styles)
+            shown = styled(text, *styles) if styles else text
             parts.append(blanks + shown if column.is_number else shown + blanks)
         return (" " * GAP).join(parts).rstrip() + "\n"
 
@@ -177,11 +260,15 @@ def has_changed(row: Row, earlier: Row, column: ResultColumn, view: TableView) -
     rate that is rounded to the same text."""
     if row.shown(column) == earlier.shown(column):
         return False
-    return _cell_text(column, row, view) != _cell_text(column, earlier, view)
+    text, before = cell_texts(column, [row, earlier], view)
+    return text != before
 
 
-def _cell_text(column: ResultColumn, row: Row, view: TableView) -> str:
-    return printable(person_text(row.shown(column), row.column_of(column), view.now_ms))
+def cell_texts(column: ResultColumn, rows: Sequence[Row], view: TableView) -> list[str]:
+    """What a person sees of a column, row by row."""
+    values = [(row.shown(column), row.column_of(column)) for row in rows]
+    texts = [person_text(value, kind, view.now_ms) for value, kind in values]
+    return [printable(text) for text in texts]
 
 
 def _marks(field: str, value: Any) -> tuple[Mark, ...]:
@@ -203,7 +290,7 @@ def summary_lines(
         styles = _marks(column.name, value) if view.has_color else ()
         if before is not None and has_changed(summary, before, column, view):
             styles = (*styles, Mark.CHANGED)
-        shown = styled(text, *styles)
+        shown = styled(text, *styles) if styles else text
         label = words(column.name)
         lines.append(f"{label[0].upper()}{label[1:]}: {shown}\n")
     return lines

@@ -10,7 +10,7 @@ from typing import cast
 
 from textual.command import CommandPalette, Hit, Hits, Provider
 
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import Value
 from rmqadmin.cli.parsing.command_tree import all_commands
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen

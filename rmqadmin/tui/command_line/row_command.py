@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo
 from rmqadmin.cli.prompt.line import typed

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli.call import Call
-from rmqadmin.cli.call_confirmation import NotConfirmedError
+from rmqadmin.cli.call import Call, NotConfirmedError
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core.contexts.context_store import ContextStore

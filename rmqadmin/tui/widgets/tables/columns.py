@@ -13,10 +13,9 @@ from rich.cells import cell_len, set_cell_size
 from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns
 from rmqadmin.core.tables import marks
 from rmqadmin.core.tables.headings import words
+from rmqadmin.core.tables.layout import fit, shortened, wish
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.tables.values import Described, person_text
-from rmqadmin.core.tables.widths import fit, shortened, wish
-from rmqadmin.core.units import UNKNOWN, at_least
+from rmqadmin.core.units import UNKNOWN, Described, at_least, person_text
 
 VITAL, MINOR = Importance.VITAL, Importance.MINOR
 """Columns that a narrow terminal keeps, and columns that it leaves out first."""

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.style import Style as VisualStyle
 from textual.widgets import DataTable
 
-from rmqadmin.core.tables.widths import GAP
+from rmqadmin.core.tables.layout import GAP
 from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.tui.widgets.tables.columns import Cells, Column
 from rmqadmin.tui.widgets.tables.rows import Cell, Line, Rows

@@ -13,8 +13,7 @@ import yaml
 
 from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Color, Format, wants_color
-from rmqadmin.cli.output.rendering import pieces, render, schema
-from rmqadmin.cli.output.writing import write
+from rmqadmin.cli.output.rendering import pieces, render, schema, write
 from rmqadmin.commands.topic.topic_views import Route
 from rmqadmin.core import units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc

@@ -3,7 +3,7 @@
 import pytest
 
 from rmqadmin.cli import registry
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.common_options import Value
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqproto.errors import UsageError

@@ -17,8 +17,7 @@ import typer
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import group_of, parameters_of, spellings_of
-from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.options.value_markers import Value, value_of
+from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function

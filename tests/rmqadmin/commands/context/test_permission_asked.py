@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqadmin.cli.call_confirmation import CallConfirmation
+from rmqadmin.cli.call import Call
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.offsets.reset_undo import undo_dir
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
@@ -96,7 +96,7 @@ def test_an_interrupt_at_the_question_leaves_nothing_to_undo(
         raise KeyboardInterrupt
 
     live("--protected")
-    monkeypatch.setattr(CallConfirmation, "ask_name", interrupt)
+    monkeypatch.setattr(Call, "ask_name", interrupt)
     ran = run(*IN_LIVE, *command.split())
     assert (ran.status, ran.out, ran.err) == (130, "", "")
     assert not undo_dir().exists() or not list(undo_dir().iterdir())

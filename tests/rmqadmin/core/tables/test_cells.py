@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.core.results import Importance, Row, columns, doc
+from rmqadmin.core.tables.layout import GAP, Wish, fit
 from rmqadmin.core.tables.sparkline import bars, sparkline
-from rmqadmin.core.tables.values import machine_text, person_text
-from rmqadmin.core.tables.widths import GAP, Wish, fit
+from rmqadmin.core.units import machine_text, person_text
 
 
 class Configured(Row, frozen=True):
