@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from rmqproto.message.record import MAGIC_BLANK
-from rmqserver.store.checks.findings.finding import FindingKind, StoreFinding
+from rmqserver.store.checks.finding import FindingKind, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.overlay import OverlayDisk

@@ -11,7 +11,7 @@ from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.findings.finding import StoreFinding
+    from rmqserver.store.checks.finding import StoreFinding
     from rmqserver.store.checks.store_check import CheckReport, Progress
     from rmqserver.store.checks.survey import Survey
 
@@ -61,7 +61,7 @@ class VerifiedStore(ResultOf[FindingRow], frozen=True):
     shows_notes: bool
 
     def _findings(self) -> list[StoreFinding]:
-        from rmqserver.store.checks.findings.finding import Severity
+        from rmqserver.store.checks.finding import Severity
 
         order = list(Severity)
         report: CheckReport = self.report
@@ -110,7 +110,7 @@ class VerifiedStore(ResultOf[FindingRow], frozen=True):
             yield f"And {units.count(count)} more of {kind}.\n"
 
     def summary(self) -> VerifySummary:
-        from rmqserver.store.checks.findings.finding import FindingKind, Severity
+        from rmqserver.store.checks.finding import FindingKind, Severity
 
         report: CheckReport = self.report
         not_checked = {each.path: None for each in report.findings if each.kind is FindingKind.NOT_CHECKED}

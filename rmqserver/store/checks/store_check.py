@@ -7,27 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
-from rmqserver.store.checks.dry_run import DryRun, listening
-from rmqserver.store.checks.findings import (
+from rmqserver.store.checks import (
     file_findings,
     index_findings,
     log_findings,
-    mark_findings,
+    mark_check,
     queue_findings,
-    set_findings,
-    table_findings,
+    set_check,
+    table_check,
     timer_findings,
 )
-from rmqserver.store.checks.findings.checked_store import CheckedStore, LogStart, apaches, ours
-from rmqserver.store.checks.findings.finding import FindingKind, Severity, StoreFinding
+from rmqserver.store.checks.checked_store import CheckedStore, LogStart, apaches, ours
+from rmqserver.store.checks.dry_run import DryRun, listening
+from rmqserver.store.checks.finding import FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.found_tables import TOPICS, FoundTables
-from rmqserver.store.checks.looks.index_check import IndexCheck
-from rmqserver.store.checks.looks.log_check import LogCheck
-from rmqserver.store.checks.looks.log_walk import LogStretch, walk
-from rmqserver.store.checks.looks.queue_check import LogEnds, QueueCheck
-from rmqserver.store.checks.looks.wheel_check import WheelCheck
+from rmqserver.store.checks.index_check import IndexCheck
+from rmqserver.store.checks.log_check import LogCheck
+from rmqserver.store.checks.log_walk import LogStretch, walk
+from rmqserver.store.checks.queue_check import LogEnds, QueueCheck
 from rmqserver.store.checks.survey import Queues, Survey
+from rmqserver.store.checks.wheel_check import WheelCheck
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.index.index_file import entries_of
@@ -99,14 +99,14 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
             apaches(found, log, stretches, records.end_offset, _newest_known(queues), _apache_refusal(log, queues)),
             tables.keys(TOPICS),
         )  # fmt: skip
-        mark_findings.add_all(checked)
+        mark_check.add_all(checked)
         file_findings.add_all(checked)
         log_findings.add_all(checked)
         queue_findings.add_all(checked)
         index_findings.add_all(checked)
-        table_findings.add_all(checked, tables)
+        table_check.add_all(checked, tables)
         timer_findings.add_all(checked, wheel, clock_ms())
-        set_findings.add_all(checked)
+        set_check.add_all(checked)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
         sum(queue.unit_count for queue in queues.queues.values()),

@@ -15,7 +15,7 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles
-    from rmqserver.store.checks.looks.log_walk import LogStretch
+    from rmqserver.store.checks.log_walk import LogStretch
     from rmqserver.store.checks.survey import Survey
     from rmqserver.store.log.scan import FoundRecord
 
@@ -63,7 +63,7 @@ def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogR
     """The records and the damage. ``window`` counts log offsets. With a topic or queue, damage is still shown, because
     nobody knows what it belonged to."""
     from rmqserver.store.checks.found_files import commit_log_of
-    from rmqserver.store.checks.looks.log_walk import LogStretch, walk
+    from rmqserver.store.checks.log_walk import LogStretch, walk
 
     log = commit_log_of(found)
     start = max(log.min_offset, window.begin or 0)

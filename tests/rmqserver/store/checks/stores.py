@@ -8,7 +8,7 @@ from pathlib import Path
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message import properties as props
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rmqserver.store.checks.findings.finding import Severity, StoreFinding
+from rmqserver.store.checks.finding import Severity, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.config_files import ConfigFiles

@@ -14,7 +14,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message.record import RECORD_V4, decode_record_untrusted
 from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.checks.dry_run import BREAKS
-from rmqserver.store.checks.findings.finding import StoreFinding
+from rmqserver.store.checks.finding import StoreFinding
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore

@@ -8,7 +8,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqserver.broker.controlled.identity import IdentityFiles
-from rmqserver.store.checks.findings.finding import FindingKind, Severity, StoreFinding
+from rmqserver.store.checks.finding import FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.whole_files import BACKUP

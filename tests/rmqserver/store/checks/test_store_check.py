@@ -11,7 +11,7 @@ import pytest
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
-from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
+from rmqserver.store.checks.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey

@@ -12,7 +12,7 @@ import pytest
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
-from rmqserver.store.checks.findings.finding import FindingKind
+from rmqserver.store.checks.finding import FindingKind
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.checkpoint import Checkpoint

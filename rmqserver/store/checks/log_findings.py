@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rmqproto.wording import counted
-from rmqserver.store.checks.findings.checked_store import CheckedStore, LogStart, message_count, named_queues
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.looks.log_check import OddRecord, StretchTimes
-from rmqserver.store.checks.looks.log_walk import LogStretch, Reason, RecordHead
+from rmqserver.store.checks.checked_store import CheckedStore, LogStart, message_count, named_queues
+from rmqserver.store.checks.finding import FindingKind, Severity
+from rmqserver.store.checks.log_check import OddRecord, StretchTimes
+from rmqserver.store.checks.log_walk import LogStretch, Reason, RecordHead
 
 TIME_STEP_WARNED_MS = 3_600_000
 """A clock correction goes back by less."""

@@ -4,8 +4,8 @@ file of producers' numbers."""
 from __future__ import annotations
 
 from rmqproto.errors import ProtocolError
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.disk.whole_files import BACKUP
 from rmqserver.store.epochs import (
     APPLIED_PART_COUNT,

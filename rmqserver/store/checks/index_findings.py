@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqproto.wording import counted
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.looks.index_check import CheckedIndexFile, IndexCheck
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
+from rmqserver.store.checks.index_check import CheckedIndexFile, IndexCheck
 from rmqserver.store.index.index_file import file_size_bytes
 
 MADE_ANEW = "makes it anew from the log"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rmqproto.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
 from rmqserver.store.checks.found_files import FoundFiles, data_end
-from rmqserver.store.checks.looks.log_walk import LogStretch
+from rmqserver.store.checks.log_walk import LogStretch
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.overlay import OverlayDisk

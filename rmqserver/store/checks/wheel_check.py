@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rmqproto.errors import StorageError
 from rmqproto.message import properties as props
 from rmqproto.names import TIMER_TOPIC
-from rmqserver.store.checks.findings.finding import FindingKind
+from rmqserver.store.checks.finding import FindingKind
 from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk

@@ -6,10 +6,10 @@ from collections import Counter
 
 from rmqproto.names import LIGHT_QUEUE_PREFIX, is_system_topic
 from rmqproto.wording import counted
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.found_tables import TOPICS
-from rmqserver.store.checks.looks.queue_check import CheckedQueue, Difference
+from rmqserver.store.checks.queue_check import CheckedQueue, Difference
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import FILES_RECOVERED
 

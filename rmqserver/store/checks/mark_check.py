@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqserver.store.checks.findings import set_findings
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks import set_check
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.survey import Queues, Survey, holds_rocksdb
 from rmqserver.store.disk.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
 from rmqserver.store.log.scan import is_record
@@ -18,7 +18,7 @@ CHECKPOINT_PATH = "checkpoint"
 _KNOWN = frozenset({
     "commitlog", "consumequeue", "batchconsumequeue", "compaction", "index", "config", "checkpoint", "timerwheel",
     "timerlog", "abort", "abort.bak", "lock", "failed_flush", "snapshots", "namesrv", "consumequeue_ext",
-    "rocksdbstore", "consumequeue_r", "queueEnds", "queueFiles", *set_findings.PATHS,
+    "rocksdbstore", "consumequeue_r", "queueEnds", "queueFiles", *set_check.PATHS,
 })  # fmt: skip
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqproto.names import TIMER_TOPIC
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.looks.wheel_check import WheelCheck
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
+from rmqserver.store.checks.wheel_check import WheelCheck
 
 MENDED = "brings wheel and timer log together again"
 LEFT = "leaves it"

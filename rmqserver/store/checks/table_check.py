@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, SCHEDULE_TOPIC, TRANSACTION_GROUP, is_system_group
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.found_tables import (
     APACHE,
     DELAY_OFFSETS,

@@ -16,7 +16,7 @@ from rmqproto.message.sys_flag import (
     NEED_UNWRAP,
     TRANSACTION_MASK,
 )
-from rmqserver.store.checks.looks.log_walk import LogStretch
+from rmqserver.store.checks.log_walk import LogStretch
 from rmqserver.store.log.scan import FoundRecord
 
 _KNOWN_FLAGS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.found_files import FoundFiles, OddFile
 
 

@@ -10,12 +10,12 @@ from rmqproto.errors import StorageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqproto.wording import counted
 from rmqserver.store.checks.dry_run import DryRun
-from rmqserver.store.checks.findings.finding import FindingKind, Findings, Severity, StoreFinding
+from rmqserver.store.checks.finding import FindingKind, Findings, Severity, StoreFinding
 from rmqserver.store.checks.found_files import FoundFiles
-from rmqserver.store.checks.looks.index_check import IndexCheck
-from rmqserver.store.checks.looks.log_check import LogCheck
-from rmqserver.store.checks.looks.log_walk import LogStretch, Reason
-from rmqserver.store.checks.looks.queue_check import LostMessages, QueueCheck
+from rmqserver.store.checks.index_check import IndexCheck
+from rmqserver.store.checks.log_check import LogCheck
+from rmqserver.store.checks.log_walk import LogStretch, Reason
+from rmqserver.store.checks.queue_check import LostMessages, QueueCheck
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.log.scan import first_record
 
