@@ -1,4 +1,4 @@
-"""The results of all checks of a store, for the functions that judge them."""
+"""What the functions that judge a store have in common: where findings go, and what a start makes of the log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmqproto.errors import StorageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqproto.wording import counted
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Findings, Severity, StoreFinding
 from rmqserver.store.checks.found_files import FoundFiles
-from rmqserver.store.checks.index_check import IndexCheck
-from rmqserver.store.checks.log_check import LogCheck
 from rmqserver.store.checks.log_walk import LogStretch, Reason
-from rmqserver.store.checks.queue_check import LostMessages, QueueCheck
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.log.scan import first_record
 
@@ -28,9 +24,6 @@ class CheckedStore:
     found: Survey
     dry: DryRun
     log: FoundFiles
-    records: LogCheck
-    queues: QueueCheck
-    index: IndexCheck | None
     ours: LogStart
     apache: LogStart
     known_topics: frozenset[str] | None
@@ -70,11 +63,10 @@ _APACHE_READS_ON = frozenset({Reason.PLACE, Reason.NO_FILE})
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """The start reads records from ``start_offset`` on and dispatches them from ``dispatched_from`` on; the log
-    continues at ``end_offset``. Or the broker refuses."""
+    """The start reads records from ``start_offset`` on, and the log continues at ``end_offset``. Or the broker
+    refuses."""
 
     start_offset: int = 0
-    dispatched_from: int = 0
     end_offset: int = 0
     refusal: str = ""
 
@@ -82,24 +74,24 @@ class LogStart:
         """What the start does: its refusal, or else ``otherwise``."""
         return f"refuses to start: {self.refusal}" if self.refusal else otherwise
 
-    def cuts_at(self, stretch: LogStretch, stretches: Sequence[LogStretch]) -> bool:
-        """Whether the log ends because of this stretch: it is the first behind the end."""
-        behind = next((each for each in stretches if each.log_offset >= self.end_offset), None)
-        return not self.refusal and stretch is behind
-
-    def what_becomes_of(self, stretch: LogStretch, stretches: Sequence[LogStretch]) -> str:
-        """What the start does about one of the stretches, in a few words."""
+    def what_becomes_of(self, stretch: LogStretch, stretches: Sequence[LogStretch], records_end: int) -> str:
+        """What the start does about one of the stretches, in a few words. ``records_end`` is behind the last record."""
         if self.refusal:
             return self.refused("")
         if stretch.log_offset >= self.end_offset:
-            return "cuts the log off here" if self.cuts_at(stretch, stretches) else "cut off with what is before"
+            if stretch is not next(each for each in stretches if each.log_offset >= self.end_offset):
+                return "cut off with what is before"
+            behind = records_end - stretch.end_offset
+            return "cuts the log off here" + (f", with {counted(behind, 'byte')} of records behind it" * (behind > 0))
         if stretch.log_offset >= self.start_offset:
             return "takes it for a record" if stretch.reason is Reason.PLACE else "reads on behind it"
         return "does not look so far back: it stays"
 
 
-def ours(refusal: StorageError | None, start_offset: int, end_offset: int) -> LogStart:
-    return LogStart(start_offset, start_offset, end_offset, "" if refusal is None else str(refusal))
+def ours(dry: DryRun) -> LogStart:
+    if dry.recovered is None:
+        return LogStart(refusal=str(dry.refusal))
+    return LogStart(dry.recovered.start_offset, dry.recovered.end_offset)
 
 
 def apaches(
@@ -111,7 +103,7 @@ def apaches(
         return LogStart(refusal=refusal)
     start = _apache_start(found, log, newest_known)
     ends = [each.log_offset for each in stretches if each.log_offset >= start and each.reason not in _APACHE_READS_ON]
-    return LogStart(start, newest_known if found.is_clean else start, min([*ends, end_offset]))
+    return LogStart(start, min([*ends, end_offset]))
 
 
 def _apache_start(found: Survey, log: FoundFiles, newest_known: int) -> int:
@@ -136,17 +128,30 @@ def _apache_start(found: Survey, log: FoundFiles, newest_known: int) -> int:
 QUEUES_NAMED_MAX = 3
 
 
-def offsets(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first} to {last}"
+@dataclass(slots=True)
+class LostMessages:
+    """Lost messages of one queue, in one stretch of the log."""
+
+    first_queue_offset: int
+    last_queue_offset: int
+    count: int = 0
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            return f"offset {self.first_queue_offset}"
+        return f"offsets {self.first_queue_offset} to {self.last_queue_offset}"
+
+
+def note_lost(lost: dict[tuple[str, int], LostMessages], topic: str, queue_id: int, queue_offset: int) -> None:
+    """Counts one more, by topic and queue id; each queue's come in order."""
+    found = lost.setdefault((topic, queue_id), LostMessages(queue_offset, queue_offset))
+    found.last_queue_offset = queue_offset
+    found.count += 1
 
 
 def named_queues(lost: Mapping[tuple[str, int], LostMessages]) -> str:
     """``OrderTopic-3 offsets 5 to 9, OrderTopic-4 offset 7 and 2 more queues``."""
-    named = [
-        f"{topic}-{queue_id} offset{'' if each.count == 1 else 's'} "
-        f"{offsets(each.first_queue_offset, each.last_queue_offset)}"
-        for (topic, queue_id), each in lost.items()
-    ]
+    named = [f"{topic}-{queue_id} {each}" for (topic, queue_id), each in lost.items()]
     rest = len(named) - QUEUES_NAMED_MAX
     text = ", ".join(named[:QUEUES_NAMED_MAX])
     return f"{text} and {counted(rest, 'more queue')}" if rest > 0 else text

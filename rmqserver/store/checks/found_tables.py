@@ -3,7 +3,6 @@ counts as good if it parses, has the right form and agrees with itself."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -30,8 +29,6 @@ USERS = "auth.json"
 APACHE = "Apache"
 
 T = TypeVar("T")
-
-_ENTRIES_COMPARED_MIN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,32 +209,7 @@ def _oddity(form: _Form, document: dict[str, Any]) -> str:
     entries = document.get(form.member)
     if document and not isinstance(entries, dict):
         return f"there is no {form.member}"
-    entries = entries or {}
-    for key, value in entries.items():
+    for key, value in (entries or {}).items():
         if form.key_field and getattr(_converted(value, form.entry), form.key_field) != key:
             return f"the entry of {key} has another name in it"
-    return _odd_member(entries) or (_odd_groups(document) if form.body is ConsumerOffsetsBody else "")
-
-
-def _odd_member(entries: Mapping[str, Any]) -> str:
-    """An entry with a misspelt member: it lacks one that all others have, and has one that no other has."""
-    tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
-    if len(tables) < _ENTRIES_COMPARED_MIN:
-        return ""
-    counts = Counter(name for value in tables.values() for name in value if not name.isdecimal())
-    usual = {name for name, count in counts.items() if count >= len(tables) - 1}
-    for key, value in tables.items():
-        strange = [name for name in value if counts[name] == 1 and not name.isdecimal()]
-        if strange and (missing := usual - value.keys()):
-            return f"the entry of {key} has {strange[0]} and lacks {min(missing)}"
     return ""
-
-
-def _odd_groups(document: Mapping[str, Any]) -> str:
-    """Where ``groupTopicMap`` differs from the keys of the offsets, from which it is derived."""
-    derived, offsets = document.get("groupTopicMap"), document.get("offsetTable")
-    if not derived or not isinstance(derived, dict) or not isinstance(offsets, dict):
-        return ""
-    pairs = {f"{topic}@{group}" for group, topics in derived.items() if isinstance(topics, list) for topic in topics}
-    other = sorted(pairs ^ {key for key in offsets if key.count("@") == 1})  # not those of broadcasting groups
-    return f"offsetTable and groupTopicMap do not agree on {other[0]}" if other else ""

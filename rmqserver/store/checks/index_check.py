@@ -1,221 +1,264 @@
-"""Compares the index with the log: its entries, all files one behind the other, with those that the messages call for,
-and the chains of each file's slots. The first difference of a file counts. Some differences are no damage: the oldest
-file still holds expired messages, brokers up to 5.3.3 made no entries for tags, and after a kill Apache's broker makes
-those of the newest message again."""
+"""Compares the index with the log: the entries of all files, one behind the other, with those that the messages call
+for, and each file's chains, slots and header with its entries. Some differences are no damage: the oldest file still
+holds expired messages, brokers up to 5.3.3 made no entries for tags, and after a kill Apache's broker makes those of
+the newest message again."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
-from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, index_units, seconds_since
+from rmqproto.wording import counted
+from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, seconds_since
+from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.index.index_file import HEADER, SLOT, Counts, IndexFile, IndexHeader, file_size_bytes
 
-_BLOCK_ENTRIES = 20_000
-_SLOTS_PER_PAGE = 1024
-_NO_UNIT = bytes(INDEX_UNIT.size)
+MADE_ANEW = "makes it anew from the log"
+MISSED = "leaves it: look-ups by key miss messages"
 
-Entry = tuple[int, int, int, int]
-"""Hash, log offset, seconds since the file's begin, number of the entry before it in its slot."""
+_BLOCK_ENTRIES = 20_000
+
+
+class IndexEntry(NamedTuple):
+    """``seconds`` are since the file's begin; ``number`` is its place in the file, from 1 on."""
+
+    log_offset: int
+    key_hash: int
+    seconds: int
+    number: int
+    file: CheckedIndexFile
 
 
 class CheckedIndexFile:
-    """One file, read entry by entry. ``problem`` is its first difference in words, and the byte where it is."""
+    """``problem`` is the file's first difference in words, and the byte where it is."""
 
-    def __init__(self, found: IndexFile, before: CheckedIndexFile | None):
+    def __init__(self, found: IndexFile, end_before_ms: int):
+        """``end_before_ms`` is the end time of the file before it, 0 if there is none."""
         self.found = found
         self.problem: tuple[str, int] | None = None
         self.entry_count = 0
-        """The entries before ``next``."""
-        self._told = IndexHeader(*HEADER.unpack(found.file.pread(HEADER.size, 0)))
+        """The entries that were looked at."""
+        self.told = IndexHeader(*HEADER.unpack(found.file.pread(HEADER.size, 0)))
         """The header as it is, even if it cannot be right."""
-        last_ms = before.found.header.end_timestamp_ms if before else 0
-        self._apaches_first_seconds = max(0, self._told.begin_timestamp_ms - last_ms) // 1000 if last_ms else 0
-        """Apache's broker counts the seconds of the first entry from the end of the previous file."""
-        told = self._told
-        self._really = IndexHeader(told.begin_timestamp_ms, told.end_timestamp_ms)
-        """What the header should be, up to here."""
-        self._units_at = file_size_bytes(found.slot_count, 0)
-        self._block, self._block_number = b"", 1
-        self._slots = array("i", bytes(SLOT.size * found.slot_count))
-        self._pages = bytearray(found.slot_count // _SLOTS_PER_PAGE + 1)
+        self.newest_ms = self.told.end_timestamp_ms
+        # Apache's broker counts the seconds of the first entry from the end of the previous file.
+        self._first_seconds = max(0, self.told.begin_timestamp_ms - end_before_ms) // 1000 if end_before_ms else 0
 
-    def next(self) -> Entry | None:
-        """The next entry; None behind the last."""
-        number = self.entry_count + 1
-        at = (number - self._block_number) * INDEX_UNIT.size
-        if at >= len(self._block):
-            size = INDEX_UNIT.size * min(_BLOCK_ENTRIES, self.found.unit_count - number)
-            self._block, self._block_number, at = self.found.file.pread(size, self._place(number)), number, 0
-        unit = self._block[at : at + INDEX_UNIT.size]
-        if len(unit) < INDEX_UNIT.size or unit == _NO_UNIT:
-            return None
-        entry: Entry = INDEX_UNIT.unpack(unit)
-        return entry
+    def differs(self, what: str, number: int = 0) -> None:
+        """At the entry of that number; at the header if it is 0."""
+        at = file_size_bytes(self.found.slot_count, number) if number else 0
+        self.problem = self.problem or (what, at)
 
-    def advance(self, entry: Entry, store_ms: int | None) -> None:
-        """Goes past the next entry, of the message stored at that time (None: it is not in the log), and checks the
-        time and that it leads to the entry before it in its slot."""
-        really, slot, number = self._really, entry[0] % self.found.slot_count, self.entry_count + 1
-        if number == 1:
-            really.begin_log_offset = entry[1]
-            really.begin_timestamp_ms = really.begin_timestamp_ms if store_ms is None else store_ms
-        if store_ms is not None:
-            seconds = seconds_since(really.begin_timestamp_ms, store_ms)
-            if entry[2] != seconds and (number, entry[2]) != (1, self._apaches_first_seconds):
-                self.differs("an entry has another time than its message", number)
-        if entry[3] != self._slots[slot]:
-            self.differs("an entry does not lead to the one before it in its slot", number)
-        really.used_slot_count += not self._slots[slot]
-        really.end_log_offset = entry[1]
-        really.end_timestamp_ms = self._told.end_timestamp_ms if store_ms is None else store_ms
-        self._slots[slot] = self.entry_count = number
-
-    def take_at_once(self, entries: bytes) -> bool:
-        """Goes past the entries of further messages, if these are just the next. False if they are to be taken one by
-        one."""
-        found, really, first = self.found, self._really, self.entry_count + 1
-        if first == 1 or self.problem is not None:
-            return False
-        units, used_count, done = index_units(
-            entries, memoryview(self._slots), found.slot_count, self._pages, first, found.unit_count - first,
-            really.begin_timestamp_ms,
-        )  # fmt: skip
-        if done < len(entries) or found.file.pread(len(units), self._place(first)) != units:
-            for key_hash, _, _, previous in reversed(list(INDEX_UNIT.iter_unpack(units))):
-                self._slots[key_hash % found.slot_count] = previous
-            return False
-        self.entry_count += len(units) // INDEX_UNIT.size
-        really.used_slot_count += used_count
-        _, _, really.end_log_offset, really.end_timestamp_ms = ENTRY.unpack_from(entries, len(entries) - ENTRY.size)
-        return True
-
-    def differs(self, what: str, number: int) -> None:
-        self.problem = self.problem or (what, self._place(number))
-
-    def _place(self, number: int) -> int:
-        return self._units_at + INDEX_UNIT.size * number
-
-    def finish(self) -> None:
-        """Call it behind the last entry: compares slots and header."""
-        found = self.found
+    def entries(self) -> Iterator[IndexEntry]:
+        """In their order, up to the first difference."""
+        found, slots = self.found, array("i", bytes(SLOT.size * self.found.slot_count))
+        really = IndexHeader(self.told.begin_timestamp_ms, self.told.end_timestamp_ms)
+        for key_hash, log_offset, seconds, previous in self._units():
+            number, slot = really.next_unit, key_hash % found.slot_count
+            if previous != slots[slot]:
+                self.differs("an entry does not lead to the one before it in its slot", number)
+            if self.problem is not None:
+                return
+            if number == 1:
+                really.begin_log_offset = log_offset
+            really.end_log_offset = log_offset
+            really.used_slot_count += not slots[slot]
+            slots[slot] = self.entry_count = number
+            really.next_unit += 1
+            yield IndexEntry(log_offset, key_hash, seconds, number, self)
         there = array("i", found.file.pread(SLOT.size * found.slot_count, HEADER.size))
         if sys.byteorder == "little":
             there.byteswap()
-        self._really.next_unit = self.entry_count + 1
-        if there != self._slots:
-            number = next(n for n, newest in enumerate(there) if newest != self._slots[n])
-            self.problem = self.problem or (
-                "a slot does not lead to its newest entry", HEADER.size + SLOT.size * number
-            )  # fmt: skip
-        elif self._told != self._really:
-            self.problem = self.problem or ("its header is not that of its entries", 0)
+        if there != slots:
+            self.differs("a slot does not lead to its newest entry")
+        elif self.told != really:
+            self.differs("its header is not that of its entries")
+
+    def _units(self) -> Iterator[tuple[int, ...]]:
+        for first in range(1, self.found.unit_count, _BLOCK_ENTRIES):
+            count = min(_BLOCK_ENTRIES, self.found.unit_count - first)
+            at = file_size_bytes(self.found.slot_count, first)
+            for unit in INDEX_UNIT.iter_unpack(self.found.file.pread(INDEX_UNIT.size * count, at)):
+                if not any(unit):
+                    return
+                yield unit
+
+    def check_time(self, entry: IndexEntry, store_ms: int) -> None:
+        """``store_ms`` is that of the entry's message. The newest is compared with the header at the end."""
+        begin_ms, self.newest_ms = self.told.begin_timestamp_ms, store_ms
+        if entry.number == 1 and store_ms != begin_ms:
+            self.differs("its header is not that of its entries")
+        if entry.seconds != seconds_since(begin_ms, store_ms) and (entry.number, entry.seconds) != (
+            1,
+            self._first_seconds,
+        ):
+            self.differs("an entry has another time than its message", entry.number)
 
 
-def _without(entries: bytes, kind: int) -> bytes:
-    """The entries of other kinds."""
-    if kind not in memoryview(entries).cast("I")[1::6].tolist():
-        return entries
-    return b"".join(ENTRY.pack(*entry) for entry in ENTRY.iter_unpack(entries) if entry[1] != kind)
+@dataclass(slots=True)
+class MissingEntries:
+    """Messages that have no entries, and where the first and the last of them are."""
+
+    count: int = 0
+    first_log_offset: int = -1
+    last_log_offset: int = -1
 
 
 class IndexCheck:
-    """``take`` the entries that the records of the log call for, in its order, then ``finish``. ``outside_count``
-    counts messages before the first entry and between two files, ``behind_count`` those behind the last entry;
-    ``outside_at`` and ``behind`` are where they are."""
+    """``take`` the entries that the records of the log call for, in its order, then ``finish``. Missing entries are
+    ``outside``, before the first file's or between those of two files, or ``behind`` the last one's."""
 
     def __init__(self, paths: Sequence[str], counts: Counts, disk: Disk, min_offset: int):
         self.files: list[CheckedIndexFile] = []
-        self.outside_count = self.behind_count = 0
-        self.outside_at = -1
-        self.behind = (-1, -1)
-        for path in paths:
-            if disk.file_size(path) != file_size_bytes(*counts):
-                continue
-            found = IndexFile(disk.open(path, read_only=True), *counts)
-            file = CheckedIndexFile(found, self.files[-1] if self.files else None)
-            if file.next() is not None:
-                self.files.append(file)
-        self._left = self.files[::-1]
-        """The file that is compared now is the last."""
+        self.outside, self.behind = MissingEntries(), MissingEntries()
         self._min_offset = min_offset
-        self._has_lost_place = False
-        """A file was left at its first difference: messages before the next one's entries may have theirs in it."""
+        for path in paths:
+            if disk.file_size(path) == file_size_bytes(*counts):
+                found = IndexFile(disk.open(path, read_only=True), *counts)
+                if found.entry(1) is not None:
+                    end_before_ms = self.files[-1].found.header.end_timestamp_ms if self.files else 0
+                    self.files.append(CheckedIndexFile(found, end_before_ms))
+        self._by_message = groupby(chain.from_iterable(file.entries() for file in self.files), attrgetter("log_offset"))
+        self._ahead: list[IndexEntry] = []
+        """Those of the next message that has some; empty behind the last."""
+        self._advance()
+
+    def _advance(self) -> None:
+        _, entries = next(self._by_message, (0, ()))
+        self._ahead = list(entries)
+
+    def _has_lost_place(self) -> bool:
+        """Whether the file before was left at its first difference: the next messages may have entries in it."""
+        at = self.files.index(self._ahead[0].file) if self._ahead else len(self.files)
+        return at > 0 and self.files[at - 1].problem is not None
 
     def take(self, entries: bytes) -> None:
-        keyed = _without(entries, OF_NO_KEY)
-        if not keyed or (self._left and self._left[-1].take_at_once(keyed)):
-            return
-        for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(keyed), itemgetter(2, 3)):
+        for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(entries), itemgetter(2, 3)):
             hashes, kinds, _, _ = zip(*of_message, strict=True)
-            self._take(log_offset, store_ms, list(hashes), has_tag=OF_TAG in kinds)
+            if kinds[0] != OF_NO_KEY:
+                self._take(log_offset, store_ms, hashes, has_tag=OF_TAG in kinds)
 
-    def _take(self, log_offset: int, store_ms: int, hashes: list[int], *, has_tag: bool) -> None:
+    def _take(self, log_offset: int, store_ms: int, hashes: tuple[int, ...], *, has_tag: bool) -> None:
         self._pass(log_offset)
-        told: list[int] = []
-        is_first = bool(self._left) and self._left[-1] is self.files[0] and not self.files[0].entry_count
-        while (file := self._file()) is not None and (entry := file.next()) is not None and entry[1] == log_offset:
-            told.append(entry[0])
-            file.advance(entry, store_ms)
         untagged = hashes[:-1] if has_tag else hashes
-        if told:
-            self._has_lost_place = False
-            is_end = is_first or not self._left
-            if not any(_is_usual(told, wanted, is_end=is_end) for wanted in (hashes, untagged)):
-                self._differ(log_offset)
-        elif file is not None and file.entry_count:
-            if untagged:
-                self._differ(log_offset)
-        elif file is not None and not self._has_lost_place:
-            self.outside_count += 1
-            self.outside_at = log_offset if self.outside_at < 0 else self.outside_at
-        elif not self._has_lost_place:
-            self.behind_count += 1
-            self.behind = (log_offset if self.behind[0] < 0 else self.behind[0], log_offset)
-
-    def _file(self) -> CheckedIndexFile | None:
-        """The first file that has entries left."""
-        while self._left and self._left[-1].next() is None:
-            file = self._left.pop()
-            file.finish()
-            self._has_lost_place = file.problem is not None
-        return self._left[-1] if self._left else None
+        if not self._ahead or self._ahead[0].log_offset > log_offset:
+            if self._ahead and self._ahead[0].number > 1:
+                if untagged:
+                    self._leave(f"there are none for the message at log offset {log_offset}")
+            elif not self._has_lost_place():
+                missing = self.outside if self._ahead else self.behind
+                missing.first_log_offset = missing.first_log_offset if missing.count else log_offset
+                missing.last_log_offset = log_offset
+                missing.count += 1
+            return
+        told, file, number = self._ahead, self._ahead[-1].file, self._ahead[-1].number
+        is_first = told[0].number == 1 and (file is self.files[0] or self._has_lost_place())
+        for entry in told:
+            entry.file.check_time(entry, store_ms)
+        self._advance()
+        # After a kill Apache's broker makes them again. At an end of the index, some may be in a file that is gone.
+        told_hashes, is_end = {entry.key_hash for entry in told}, is_first or not self._ahead
+        if told_hashes not in (set(hashes), set(untagged)) and not (is_end and told_hashes <= set(hashes)):
+            file.differs(f"the entries are not those of the message at log offset {log_offset}", number)
 
     def _pass(self, end: int) -> None:
         """Goes past entries before ``end`` that no message of the log calls for: there are some of expired ones."""
-        while (file := self._file()) is not None and (entry := file.next()) is not None and entry[1] < end:
-            if entry[1] < self._min_offset:
-                file.advance(entry, None)
+        while self._ahead and self._ahead[0].log_offset < end:
+            if self._ahead[0].log_offset < self._min_offset:
+                self._advance()
             else:
-                file.differs(
-                    f"an entry pointing to log offset {entry[1]}, where no message begins", file.entry_count + 1
-                )
-                self._leave()
+                self._leave(f"an entry pointing to log offset {self._ahead[0].log_offset}, where no message begins")
 
-    def _differ(self, log_offset: int) -> None:
-        file = self._left[-1] if self._left else self.files[-1]
-        file.differs(f"the entries are not those of the message at log offset {log_offset}", file.entry_count + 1)
-        self._leave()
-
-    def _leave(self) -> None:
-        """Goes on with the next file."""
-        if self._left:
-            self._left.pop()
-        self._has_lost_place = True
+    def _leave(self, what: str) -> None:
+        """Goes on with the next file: this one differs where the next entries are."""
+        file = self._ahead[0].file
+        file.differs(what, self._ahead[0].number)
+        while self._ahead and self._ahead[0].file is file:
+            self._advance()
 
     def finish(self) -> None:
         """Call it at the end of the log."""
         self._pass(1 << 63)
+        for file in self.files:
+            if file.newest_ms != file.told.end_timestamp_ms:
+                file.differs("its header is not that of its entries")
 
 
-def _is_usual(told: list[int], hashes: list[int], *, is_end: bool) -> bool:
-    """Whether these are a message's entries, or were begun, and made again after a kill, or at an end of the index lack
-    those in a file that is gone or that a kill left out."""
-    count = len(hashes)
-    if told[-count:] == hashes:
-        return told[:-count] == hashes[: len(told) - count]
-    return is_end and told in (hashes[: len(told)], hashes[-len(told) :])
+def add_all(checked: CheckedStore, index: IndexCheck | None) -> None:
+    if not checked.found.has_index_counts:
+        checked.add(
+            Severity.WARNING if checked.found.is_clean else Severity.NOTE, FindingKind.INDEX_COUNTS,
+            "nothing tells how many slots these files have: not checked", "index",
+            becomes="takes the counts of its configuration",
+        )  # fmt: skip
+    _add_sizes(checked)
+    if index is None:
+        return
+    for file in index.files:
+        if file.problem is not None:
+            _add_difference(checked, file, *file.problem)
+    _add_missing(checked, index)
+
+
+def _add_sizes(checked: CheckedStore) -> None:
+    disk, options = checked.found.disk, checked.found.options
+    expected = file_size_bytes(options.index_slot_count, options.index_unit_count)
+    for path in checked.found.paths.index_paths() if checked.found.has_index_counts else ():
+        size = disk.file_size(path)
+        if size and size != expected:
+            checked.add(
+                Severity.ERROR, FindingKind.FILE_SIZE, f"{size:,} bytes, where files have {expected:,}",
+                checked.found.below(path), min(size, expected), becomes=("refuses to start", "reads what is there"),
+            )  # fmt: skip
+        elif not size:
+            checked.add(
+                Severity.NOTE, FindingKind.FILE_SIZE, "an empty file: a crash came while it was made",
+                checked.found.below(path), becomes=("removes it", "fills it"),
+            )  # fmt: skip
+
+
+def _add_difference(checked: CheckedStore, file: CheckedIndexFile, what: str, at: int) -> None:
+    found, disk = checked.found, checked.dry.disk
+    path = found.below(file.found.path)
+    if not found.is_clean and file.found.header.end_timestamp_ms > found.checkpoint.index_timestamp_ms:
+        # After a crash both brokers remove files that are newer than the checkpoint.
+        what = "no checkpoint speaks of it, and after a crash none is needed"
+        checked.add(Severity.NOTE, FindingKind.UNCLEAN, what, path, becomes=MADE_ANEW)
+        return
+    is_kept = disk.is_file(file.found.path) and file.found.path not in disk.removed_paths()
+    is_mended = checked.dry.refusal is None and not is_kept
+    severity = Severity.WARNING if is_mended else Severity.ERROR
+    if found.is_in_use:  # the header is written before or after the entries
+        severity = Severity.NOTE
+    checked.add(
+        severity, FindingKind.INDEX_DIFFERS, f"differs from the log, first here: {what}", path, at,
+        becomes=(MADE_ANEW if is_mended else MISSED, MISSED),
+    )  # fmt: skip
+
+
+def _add_missing(checked: CheckedStore, index: IndexCheck) -> None:
+    dry = checked.dry.store.index if checked.dry.refusal is None else None
+    is_mended = dry is not None and (not index.files or dry.end_log_offset >= index.behind.last_log_offset)
+    for missing, where, is_made in (
+        (index.outside, "before the entries of a file", False),
+        (index.behind, "behind the last file's entries", is_mended),
+    ):
+        if not missing.count:
+            continue
+        is_usual = not index.files or (is_made and not checked.found.is_clean)
+        checked.add_of_log(
+            Severity.NOTE if is_usual else Severity.WARNING if is_made else Severity.ERROR, FindingKind.INDEX_DIFFERS,
+            f"no entries for {counted(missing.count, 'message')} {where}" if index.files else "there is no index",
+            missing.first_log_offset, count=missing.count,
+            becomes=(
+                MADE_ANEW if is_made else MISSED,
+                MISSED if checked.found.is_clean or not index.files else MADE_ANEW,
+            ),
+        )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Compares the marks of a store (``abort``, ``lock``, ``failed_flush``, ``checkpoint``) with its content, and reports
-what was not checked."""
+"""Compares the marks of a store (``abort``, ``lock``, ``failed_flush``, ``checkpoint``) with its content, reports files
+that are missing or strange, and what was not checked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from rmqserver.store.checks import set_check
 from rmqserver.store.checks.checked_store import CheckedStore
 from rmqserver.store.checks.finding import FindingKind, Severity
+from rmqserver.store.checks.found_files import FoundFiles, OddFile
+from rmqserver.store.checks.log_check import LogCheck
+from rmqserver.store.checks.queue_check import QueueCheck
 from rmqserver.store.checks.survey import Queues, Survey, holds_rocksdb
 from rmqserver.store.disk.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
 from rmqserver.store.log.scan import is_record
@@ -22,9 +25,9 @@ _KNOWN = frozenset({
 })  # fmt: skip
 
 
-def add_all(checked: CheckedStore) -> None:
+def add_all(checked: CheckedStore, records: LogCheck) -> None:
     _add_state(checked)
-    _add_checkpoint(checked)
+    _add_checkpoint(checked, records)
     _add_sizes(checked)
     _add_unchecked(checked)
 
@@ -50,11 +53,11 @@ def _add_state(checked: CheckedStore) -> None:
         )  # fmt: skip
 
 
-def _add_checkpoint(checked: CheckedStore) -> None:
+def _add_checkpoint(checked: CheckedStore, records: LogCheck) -> None:
     found, checkpoint = checked.found, checked.found.checkpoint
     size = found.checkpoint_size_bytes
     if size is None:
-        if checked.records.record_count:
+        if records.record_count:
             checked.add(  # a broker writes the first one after a minute
                 Severity.WARNING if found.is_clean else Severity.NOTE, FindingKind.CHECKPOINT, "there is none",
                 CHECKPOINT_PATH, becomes=("begins with what the queues know", "makes one"),
@@ -71,15 +74,15 @@ def _add_checkpoint(checked: CheckedStore) -> None:
             Severity.WARNING, FindingKind.CHECKPOINT, "bytes behind its fields that no broker writes", CHECKPOINT_PATH,
             FIELDS_SIZE_BYTES, becomes="nothing",
         )  # fmt: skip
-    end = checked.records.end_offset
+    end = records.end_offset
     if 0 < checkpoint.queues_log_offset >= end and not found.is_in_use:
         checked.add(
             Severity.ERROR, FindingKind.LOG_LOST,
             f"the record at log offset {checkpoint.queues_log_offset} was flushed, and the log ends at {end}",
-            CHECKPOINT_PATH, 40, log_offset=end, begin_ms=checked.records.last_ms,
+            CHECKPOINT_PATH, 40, log_offset=end, begin_ms=records.last_ms,
             becomes=("says so, and goes on without it", "goes on without it"),
         )  # fmt: skip
-    for what, at in _odd_fields(checked):
+    for what, at in _odd_fields(checked, records):
         checked.add(
             Severity.WARNING, FindingKind.CHECKPOINT, what, CHECKPOINT_PATH, at,
             becomes=(
@@ -89,10 +92,10 @@ def _add_checkpoint(checked: CheckedStore) -> None:
         )  # fmt: skip
 
 
-def _odd_fields(checked: CheckedStore) -> Iterator[tuple[str, int]]:
+def _odd_fields(checked: CheckedStore, records: LogCheck) -> Iterator[tuple[str, int]]:
     """Each problem in words, with its place in the file."""
-    checkpoint, last_ms = checked.found.checkpoint, checked.records.last_ms
-    end, log = checked.records.end_offset, checked.log
+    checkpoint, last_ms = checked.found.checkpoint, records.last_ms
+    end, log = records.end_offset, checked.log
     times = (
         ("log", checkpoint.log_timestamp_ms), ("consume queue", checkpoint.queues_timestamp_ms),
         ("index", checkpoint.index_timestamp_ms),
@@ -109,18 +112,10 @@ def _odd_fields(checked: CheckedStore) -> Iterator[tuple[str, int]]:
         yield f"its own log offset {checkpoint.own_log_offset} is behind the log's end", 48
     is_closed = checked.found.is_clean and checkpoint.is_ours and end > checkpoint.queues_log_offset
     if is_closed and (
-        checkpoint.queues_log_offset != checked.records.last_offset
+        checkpoint.queues_log_offset != records.last_offset
         or not checkpoint.log_timestamp_ms == checkpoint.queues_timestamp_ms == last_ms
     ):
         yield "it is not that of the last message, though the store was closed", 0
-    index = checked.index
-    if index is not None and checkpoint.index_timestamp_ms:
-        ends = {file.found.header.end_timestamp_ms for file in index.files}
-        first = min((file.found.header.begin_timestamp_ms for file in index.files), default=0)
-        time_ms = checkpoint.index_timestamp_ms
-        may_be_gone = len(index.files) < 2 and time_ms <= first
-        if index.files and not ends & {time_ms, time_ms + 1} and not may_be_gone:
-            yield f"its index time {time_ms} is that of no index file's end", 16
 
 
 def _add_sizes(checked: CheckedStore) -> None:
@@ -160,3 +155,53 @@ def _unchecked(found: Survey) -> Iterator[tuple[str, str]]:
     compacted = f"{found.root}/compaction/compactionLog"
     if found.disk.is_directory(compacted) and found.disk.listdir(compacted):
         yield "compaction", "compacted topics of Apache's broker: not read here"
+
+
+def add_files(checked: CheckedStore, queues: QueueCheck) -> None:
+    """Files that are missing, have another size, or do not belong there."""
+    _add_files(checked, checked.log, is_log=True)
+    for queue in queues.queues.values():
+        _add_files(checked, queue.files)
+
+
+def apache_refusal(files: FoundFiles) -> str:
+    """Why Apache's broker would not load these files (``MappedFileQueue.load``, 5.5.0); empty if it would."""
+    for odd in files.odd:
+        is_last = files.bases and odd.name == files.path(files.bases[-1]).rpartition("/")[2]
+        if not odd.is_gap and not (is_last and odd.size_bytes == 0):
+            return f"{odd.name} in {files.directory.rpartition('/')[2]}/ has {odd.size_bytes} bytes"
+    return ""
+
+
+def _add_files(checked: CheckedStore, files: FoundFiles, *, is_log: bool = False) -> None:
+    for odd in files.odd:
+        path = checked.found.below(f"{files.directory}/{odd.name}")
+        if odd.is_stray:
+            checked.add(
+                Severity.WARNING, FindingKind.FILE_STRAY, "no file of a store has such a name", path,
+                becomes=("passes over it", "refuses to start"),
+            )  # fmt: skip
+        elif odd.is_gap:
+            checked.add(
+                Severity.ERROR, FindingKind.FILE_MISSING, "the file before this one is not there", path,
+                becomes=("refuses to use this queue", "reads on in this file"),
+            )  # fmt: skip
+        else:
+            _add_size(checked, files, odd, path, is_log=is_log)
+
+
+def _add_size(checked: CheckedStore, files: FoundFiles, odd: OddFile, path: str, *, is_log: bool) -> None:
+    is_last = int(odd.name) == files.bases[-1]
+    if is_last and odd.size_bytes == 0:
+        severity = Severity.NOTE if not checked.found.is_clean else Severity.WARNING
+        checked.add(
+            severity, FindingKind.FILE_SIZE, "an empty last file: a crash came while it was made", path,
+            becomes="removes it",
+        )  # fmt: skip
+        return
+    is_mended = not is_log and not checked.ours.refusal
+    checked.add(
+        Severity.ERROR, FindingKind.FILE_SIZE, f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}",
+        path, min(odd.size_bytes, files.file_size_bytes),
+        becomes=("refuses to use this queue" if is_mended else "reads what is there", "refuses to start"),
+    )  # fmt: skip

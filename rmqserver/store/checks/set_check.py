@@ -23,8 +23,9 @@ PATHS = frozenset({EPOCHS, EPOCHS + BACKUP, IDENTITY, APPLIED, SEQUENCES, SEQUEN
 REFUSED = "refuses to start under a controller"
 
 
-def add_all(checked: CheckedStore) -> None:
-    _add_epochs(checked)
+def add_all(checked: CheckedStore, log_end: int) -> None:
+    """``log_end``: the log offset behind the last record."""
+    _add_epochs(checked, log_end)
     _add_identity(checked)
     _add_sequences(checked)
 
@@ -40,7 +41,7 @@ def _add(
     checked.add(severity, kind, what, path, becomes=(ours, apache))
 
 
-def _add_epochs(checked: CheckedStore) -> None:
+def _add_epochs(checked: CheckedStore, log_end: int) -> None:
     """Checks the file, else its copy from before the last change. Apache's broker continues without epochs if neither
     can be read."""
     found: dict[str, EpochList] = {}
@@ -61,16 +62,15 @@ def _add_epochs(checked: CheckedStore) -> None:
         what = "this copy is there alone"
         _add(checked, Severity.WARNING, FindingKind.EPOCHS, what, EPOCHS + BACKUP, "takes it", "takes it")
     for path, epochs in list(found.items())[:1]:
-        _add_place(checked, path, epochs)
+        _add_place(checked, path, epochs, log_end)
 
 
-def _add_place(checked: CheckedStore, path: str, epochs: EpochList) -> None:
-    end = checked.records.end_offset
-    if epochs.entries and epochs.entries[-1].start_offset > end and not checked.found.is_in_use:
+def _add_place(checked: CheckedStore, path: str, epochs: EpochList, log_end: int) -> None:
+    if epochs.entries and epochs.entries[-1].start_offset > log_end and not checked.found.is_in_use:
         epoch, start = epochs.entries[-1]
-        what = f"epoch {epoch} begins at log offset {start}, and the log ends at {end}"
+        what = f"epoch {epoch} begins at log offset {start}, and the log ends at {log_end}"
         checked.add(
-            Severity.ERROR, FindingKind.LOG_LOST, what, path, log_offset=end,
+            Severity.ERROR, FindingKind.LOG_LOST, what, path, log_offset=log_end,
             ours=checked.ours.refused("as master forgets the epoch; as slave copies the log again"),
         )  # fmt: skip
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from rmqproto.wording import counted
 from rmqserver.core import INDEX_UNIT
-from rmqserver.store.checks.checked_store import named_queues
+from rmqserver.store.checks.checked_store import LostMessages, named_queues, note_lost
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.checks.log_walk import LogStretch, walk
-from rmqserver.store.checks.queue_check import LostMessages, note_lost
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import Range
 from rmqserver.store.index.index_file import HEADER, IndexHeader

@@ -6,18 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rmqproto.errors import StorageError
 from rmqserver.store.checks import (
-    file_findings,
-    index_findings,
-    log_findings,
+    index_check,
+    log_check,
     mark_check,
-    queue_findings,
+    queue_check,
     set_check,
     table_check,
-    timer_findings,
 )
-from rmqserver.store.checks.checked_store import CheckedStore, LogStart, apaches, ours
+from rmqserver.store.checks.checked_store import CheckedStore, apaches, ours
 from rmqserver.store.checks.dry_run import DryRun, listening
 from rmqserver.store.checks.finding import FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_files import FoundFiles
@@ -95,18 +92,18 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
                 queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
         tables = FoundTables(found.paths.config, disk)
         checked = CheckedStore(
-            found, dry, log, records, queues, index, _our_start(dry),
+            found, dry, log, ours(dry),
             apaches(found, log, stretches, records.end_offset, _newest_known(queues), _apache_refusal(log, queues)),
             tables.keys(TOPICS),
         )  # fmt: skip
-        mark_check.add_all(checked)
-        file_findings.add_all(checked)
-        log_findings.add_all(checked)
-        queue_findings.add_all(checked)
-        index_findings.add_all(checked)
-        table_check.add_all(checked, tables)
-        timer_findings.add_all(checked, wheel, clock_ms())
-        set_check.add_all(checked)
+        mark_check.add_all(checked, records)
+        mark_check.add_files(checked, queues)
+        log_check.add_all(checked, records, queues)
+        queue_check.add_all(checked, queues)
+        index_check.add_all(checked, index)
+        table_check.add_all(checked, tables, queues)
+        wheel.add_all(checked)
+        set_check.add_all(checked, records.end_offset)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
         sum(queue.unit_count for queue in queues.queues.values()),
@@ -141,15 +138,9 @@ def _read_log(
     return records.end_offset - start
 
 
-def _our_start(dry: DryRun) -> LogStart:
-    if dry.recovered is None:
-        return ours(dry.refusal or StorageError("the store does not open"), 0, 0)
-    return ours(None, dry.recovered.start_offset, dry.recovered.end_offset)
-
-
 def _apache_refusal(log: FoundFiles, queues: QueueCheck) -> str:
     for files in (log, *(queue.files for queue in queues.queues.values())):
-        if refusal := file_findings.apache_refusal(files):
+        if refusal := mark_check.apache_refusal(files):
             return refusal
     return ""
 

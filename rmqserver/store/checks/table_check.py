@@ -14,6 +14,7 @@ from rmqserver.store.checks.found_tables import (
     FoundTable,
     FoundTables,
 )
+from rmqserver.store.checks.queue_check import QueueCheck
 from rmqserver.store.checks.survey import Queues, holds_rocksdb
 from rmqserver.store.disk.whole_files import BACKUP
 
@@ -29,12 +30,12 @@ _BROADCAST = "@broadcast"
 """Suffix of the name of a group that came through a proxy."""
 
 
-def add_all(checked: CheckedStore, tables: FoundTables) -> None:
+def add_all(checked: CheckedStore, tables: FoundTables, queues: QueueCheck) -> None:
     prefix = checked.found.below(tables.directory)
     for name in tables.names():
         _add_damage(checked, tables, name, prefix)
-    _add_offsets(checked, tables, prefix)
-    _add_delays(checked, tables, prefix)
+    _add_offsets(checked, tables, queues, prefix)
+    _add_delays(checked, tables, queues, prefix)
     for name in tables.other_names:
         if holds_rocksdb(checked.found.disk, f"{tables.directory}/{name}"):
             checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "a table in RocksDB: not read here", f"{prefix}/{name}")
@@ -79,7 +80,7 @@ def _add(
     checked.add(severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", becomes=(ours, apache or ours))
 
 
-def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> None:
+def _add_offsets(checked: CheckedStore, tables: FoundTables, queues: QueueCheck, prefix: str) -> None:
     groups, topics = tables.keys(GROUPS), checked.known_topics
     path = f"{prefix}/{LIGHT_OFFSETS if tables.used(LIGHT_OFFSETS) is not None else OFFSETS}"
     for key, by_queue in tables.offsets().items():
@@ -95,7 +96,7 @@ def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> Non
                 path, topic=topic, ours=LEFT, apache=LEFT,
             )  # fmt: skip
         for queue_id, offset in by_queue.items():
-            end = _end_of(checked, topic, queue_id)
+            end = _end_of(checked, queues, topic, queue_id)
             if end is not None and not -1 <= offset <= end and not checked.found.is_in_use:
                 checked.add(
                     Severity.WARNING, FindingKind.TABLE_OFFSET,
@@ -109,9 +110,9 @@ def _is_light(name: str) -> bool:
     return name.startswith(LIGHT_QUEUE_PREFIX)
 
 
-def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None:
+def _add_delays(checked: CheckedStore, tables: FoundTables, queues: QueueCheck, prefix: str) -> None:
     for level, offset in tables.delay_offsets().items():
-        end = _end_of(checked, SCHEDULE_TOPIC, level - 1)
+        end = _end_of(checked, queues, SCHEDULE_TOPIC, level - 1)
         if end is not None and not 0 <= offset <= end:
             checked.add(
                 Severity.WARNING, FindingKind.TABLE_OFFSET,
@@ -121,10 +122,10 @@ def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None
             )  # fmt: skip
 
 
-def _end_of(checked: CheckedStore, topic: str, queue_id: int) -> int | None:
+def _end_of(checked: CheckedStore, queues: QueueCheck, topic: str, queue_id: int) -> int | None:
     """The queue offset behind the last message; 0 for a queue that no message has reached. None if the queues cannot be
     read here."""
-    queue = checked.queues.queues.get((topic, queue_id))
+    queue = queues.queues.get((topic, queue_id))
     if queue is not None:
         return queue.end_offset
     return 0 if checked.found.queues is Queues.FILES else None
