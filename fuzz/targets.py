@@ -51,7 +51,8 @@ from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrust
 from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
-from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2, StreamAsked, StreamEnded
+from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2
+from rmqserver.doors.grpc.http2_frames import StreamAsked, StreamEnded
 from rmqserver.namesrv import register_body
 from rmqserver.store.timers.timer_check import DeliveryNote
 

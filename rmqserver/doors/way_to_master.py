@@ -10,6 +10,7 @@ from rmqserver.remoting.outward import Outward, connect
 from rmqserver.remoting.pump import PLAIN
 
 if TYPE_CHECKING:
+    from rmqserver.broker.broker import Broker
     from rmqserver.broker.controlled.set_state import SetState
     from rmqserver.broker.replicas.slave import Slave
     from rmqserver.remoting.connection import Connection
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 HOLD_S = 2.0
 """How long clients wait for a master that is still opening: less than the three seconds that they do."""
 CONNECT_AGAIN_AFTER_S = 0.05
+
+
+def may_pass_connections(broker: Broker) -> bool:
+    """Whether a slave may pass whole connections on. A PROXY header tells the master whose connection it is, and
+    another slave that it must go no further. Policies judge the address that reaches the broker. So a broker that asks
+    for rights passes nothing on: whoever reaches a slave would be let in as the slave is."""
+    settings = broker.auth_settings
+    return broker.config.forward_to_master_enable and not settings.is_authorizing and not settings.enforces_plain
 
 
 class WayToMaster:

@@ -22,9 +22,14 @@ from rmqserver.doors.grpc.http2_frames import (
     SETTING,
     TWO_U32,
     U32,
+    AnswerEnds,
     Broken,
     ErrorCode,
-    Metadata,
+    StreamAsked,
+    StreamData,
+    StreamEnded,
+    StreamEvent,
+    StreamGone,
     frame,
 )
 
@@ -44,51 +49,6 @@ SETTINGS_AT_ONCE_MAX = 12
 CANCELLED_MAX = STREAMS_MAX
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask. At its end it cancels
 all that it has."""
-
-
-class StreamAsked(msgspec.Struct, frozen=True, gc=False):
-    """A request begins. ``data`` is its whole body, if that has come with it: the client sends no more on this
-    stream."""
-
-    stream: int
-    metadata: Metadata
-    data: bytes | None = None
-
-
-class StreamData(msgspec.Struct, frozen=True, gc=False):
-    """Bytes of a request's body."""
-
-    stream: int
-    data: bytes
-
-
-class StreamEnded(msgspec.Struct, frozen=True, gc=False):
-    """The client sends no more on this stream; it may still read."""
-
-    stream: int
-
-
-class StreamGone(msgspec.Struct, frozen=True, gc=False):
-    """The client has cancelled the stream, or broken its rules."""
-
-    stream: int
-
-
-StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
-
-
-class AnswerEnds:
-    """Head and trailers of whole answers, with the beginnings of their frames, which are the same each time."""
-
-    def __init__(self, head: bytes, trailers: bytes):
-        self.head, self.trailers = head, trailers
-        self.before_head = _begin_of_frame(head, frames.END_HEADERS)
-        self.before_trailers = _begin_of_frame(trailers, frames.END_HEADERS | frames.END_STREAM)
-
-
-def _begin_of_frame(block: bytes, flags: int) -> bytes:
-    """What stands before the stream's number."""
-    return frame(frames.HEADERS, flags, 0, block)[:5]
 
 
 class _Stream(msgspec.Struct, gc=False):

@@ -1,9 +1,11 @@
-"""Frames of HTTP/2 (RFC 9113), what settings and errors are in them, and which headers a request may have."""
+"""Frames of HTTP/2 (RFC 9113): what is in them, which headers a request may have, and what a peer's frames come to."""
 
 from __future__ import annotations
 
 import struct
 from enum import IntEnum
+
+import msgspec
 
 from rmqserver.core.header_blocks import Headers
 
@@ -108,3 +110,54 @@ def metadata_of(headers: Headers) -> Metadata | None:
                 _REQUESTS.clear()
             _REQUESTS.add(names)
     return metadata if metadata[b":path"] else None
+
+
+# --- what a peer says -------------------------------------------------------------------------------------------------
+
+
+class StreamAsked(msgspec.Struct, frozen=True, gc=False):
+    """A request begins. ``data`` is its whole body, if that has come with it: the client sends no more on this
+    stream."""
+
+    stream: int
+    metadata: Metadata
+    data: bytes | None = None
+
+
+class StreamData(msgspec.Struct, frozen=True, gc=False):
+    """Bytes of a request's body."""
+
+    stream: int
+    data: bytes
+
+
+class StreamEnded(msgspec.Struct, frozen=True, gc=False):
+    """The client sends no more on this stream; it may still read."""
+
+    stream: int
+
+
+class StreamGone(msgspec.Struct, frozen=True, gc=False):
+    """The client has cancelled the stream, or broken its rules."""
+
+    stream: int
+
+
+StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+class AnswerEnds:
+    """Head and trailers of whole answers, with the beginnings of their frames, which are the same each time."""
+
+    def __init__(self, head: bytes, trailers: bytes):
+        self.head, self.trailers = head, trailers
+        self.before_head = _begin_of_frame(head, END_HEADERS)
+        self.before_trailers = _begin_of_frame(trailers, END_HEADERS | END_STREAM)
+
+
+def _begin_of_frame(block: bytes, flags: int) -> bytes:
+    """What stands before the stream's number."""
+    return frame(HEADERS, flags, 0, block)[:5]

@@ -6,28 +6,18 @@ later, and its bytes leave at the end of the round.
 
 from __future__ import annotations
 
-import struct
 import time
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
 
 from google.protobuf.message import DecodeError
 
-from rmqserver.core.header_blocks import encode_block
+from rmqserver.doors.grpc import call_bytes
 from rmqserver.doors.grpc.call_checks import BODY_TOO_LARGE
 from rmqserver.doors.grpc.codes import CallRefused, GrpcStatus
-from rmqserver.doors.grpc.http2 import (
-    AnswerEnds,
-    Http2,
-    StreamAsked,
-    StreamData,
-    StreamEnded,
-    StreamEvent,
-    StreamGone,
-)
-from rmqserver.doors.grpc.http2_frames import Metadata
+from rmqserver.doors.grpc.http2 import Http2
+from rmqserver.doors.grpc.http2_frames import StreamAsked, StreamData, StreamEnded, StreamEvent, StreamGone
 from rmqserver.doors.grpc.messages import CLASSES
 
 if TYPE_CHECKING:
@@ -35,25 +25,10 @@ if TYPE_CHECKING:
     from rmqserver.operation import GoOn
     from rmqserver.remoting.connection import Connection
 
-MESSAGE_SIZE_MAX_BYTES = 8 << 20
-"""A message of a client, unpacked."""
-
 LEFT_MAX = 16
 """Answers that have left whole, and that a cancel may still cross."""
 
-DAY_S = 86_400
-"""A deadline behind it is none: telemetry streams carry a year."""
-
-_FRAME = struct.Struct(">BI")
-"""Whether the message is compressed u8 | its length u32."""
-_SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_HEAD = encode_block([(b":status", b"200"), (b"content-type", b"application/grpc")])
-_NO_GRPC = encode_block([(b":status", b"415")])
-_DONE = encode_block([(b"grpc-status", b"0")])
-_ENDS = AnswerEnds(_HEAD, _DONE)
 _OTHER_ROLE = "the broker has another role now"
-_TEXT_MAX = 1000
-"""Characters of a status that are told: its header is to fit one frame."""
 
 
 class CallKind:
@@ -126,12 +101,12 @@ class GrpcCall:
 
     @property
     def client_id(self) -> str:
-        return client_id_of(self.metadata)
+        return call_bytes.client_id_of(self.metadata)
 
     @property
     def deadline_s(self) -> float | None:
         """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
-        wait_s = _wait_s(self.metadata.get(b"grpc-timeout"))
+        wait_s = call_bytes.wait_s_of(self.metadata.get(b"grpc-timeout"))
         return self._came_s + wait_s if wait_s is not None else None
 
     # --- what the client sends ---------------------------------------------------------------------------------------
@@ -139,17 +114,17 @@ class GrpcCall:
     def received(self, data: bytes) -> None:
         self._begun += data
         self.link.message_bytes += len(data)
-        while not self.closed and len(self._begun) >= _FRAME.size:
-            compressed, size = _FRAME.unpack_from(self._begun)
-            if size > MESSAGE_SIZE_MAX_BYTES:
+        while not self.closed and len(self._begun) >= call_bytes.FRAME.size:
+            compressed, size = call_bytes.FRAME.unpack_from(self._begun)
+            if size > call_bytes.MESSAGE_SIZE_MAX_BYTES:
                 return self.link.service.refuse(self, BODY_TOO_LARGE)
             if compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
                 return self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
-            if len(self._begun) < _FRAME.size + size:
+            if len(self._begun) < call_bytes.FRAME.size + size:
                 return None
-            message = bytes(self._begun[_FRAME.size : _FRAME.size + size])
-            del self._begun[: _FRAME.size + size]
-            self.link.message_bytes -= _FRAME.size + size
+            message = bytes(self._begun[call_bytes.FRAME.size : call_bytes.FRAME.size + size])
+            del self._begun[: call_bytes.FRAME.size + size]
+            self.link.message_bytes -= call_bytes.FRAME.size + size
             self._take(message, is_packed=bool(compressed))
         return None
 
@@ -165,7 +140,7 @@ class GrpcCall:
     def _take(self, message: bytes, *, is_packed: bool) -> None:
         self.is_taken = True
         try:
-            plain = _unpacked_untrusted(message) if is_packed else message
+            plain = call_bytes.unpacked_untrusted(message) if is_packed else message
             self.link.service.take(self, self.kind.request.FromString(plain))
         except (DecodeError, zlib.error):
             self.fail(GrpcStatus.INVALID_ARGUMENT, f"these bytes are no {self.kind.request.DESCRIPTOR.name}")
@@ -178,14 +153,14 @@ class GrpcCall:
         """Sends a message of a stream. Does nothing once the call has ended."""
         if not self.closed and not self.is_answer_lost:
             self._begin()
-            self.link.http2.send(self._stream, framed(message.SerializeToString()))
+            self.link.http2.send(self._stream, call_bytes.framed(message.SerializeToString()))
             self.link.changed()
 
     def finish(self) -> None:
         """Ends a stream well."""
         if self._may_answer():
             self._begin()
-            self.link.http2.end(self._stream, _DONE)
+            self.link.http2.end(self._stream, call_bytes.DONE)
             self._end()
 
     def answer(self, message: Any) -> None:
@@ -194,23 +169,22 @@ class GrpcCall:
             self.send(message)
             self.finish()
         else:
-            self.answer_packed(framed(message.SerializeToString()))
+            self.answer_packed(call_bytes.framed(message.SerializeToString()))
 
     def answer_packed(self, data: bytes) -> None:
         """Answers with whole messages, each behind its head, if nothing was sent before."""
         if self._may_answer():
-            self.link.http2.answer(self._stream, data, _ENDS)
+            self.link.http2.answer(self._stream, data, call_bytes.ENDS)
             self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
         if not self._may_answer():
             return
-        trailers = _status_block(code, text)
         if self._has_begun:
-            self.link.http2.end(self._stream, trailers)
+            self.link.http2.end(self._stream, call_bytes.status_block(code, text))
         else:
-            self.link.http2.begin(self._stream, _HEAD + trailers, is_all=True)
+            self.link.http2.begin(self._stream, call_bytes.failure(code, text), is_all=True)
         self._end()
 
     def _may_answer(self) -> bool:
@@ -245,7 +219,7 @@ class GrpcCall:
     def _begin(self) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self.link.http2.begin(self._stream, _HEAD)
+            self.link.http2.begin(self._stream, call_bytes.HEAD)
 
     def _end(self) -> None:
         self.closed = True
@@ -304,7 +278,7 @@ class Link:
         try:
             for event in self.http2.received(data):
                 if isinstance(event, StreamAsked):
-                    if plain is not None and _is_grpc(event.metadata) and plain.take(self, event):
+                    if plain is not None and call_bytes.is_grpc(event.metadata) and plain.take(self, event):
                         continue
                     self._settle(plain)
                     self.take_call(event)
@@ -345,12 +319,12 @@ class Link:
         if self._is_left:
             return
         stream, metadata, data = asked.stream, asked.metadata, asked.data
-        if not _is_grpc(metadata):
-            self.http2.begin(stream, _NO_GRPC, is_all=True)
+        if not call_bytes.is_grpc(metadata):
+            self.http2.begin(stream, call_bytes.NO_GRPC, is_all=True)
             return
         kind = self.service.kind_of(metadata[b":path"])
         if isinstance(kind, str):
-            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, kind), is_all=True)
+            self.http2.begin(stream, call_bytes.failure(GrpcStatus.UNIMPLEMENTED, kind), is_all=True)
             return
         self._calls[stream] = call = GrpcCall(self, stream, kind, metadata)
         if data is not None:
@@ -382,7 +356,7 @@ class Link:
 
     def answer(self, stream: int, data: bytes) -> None:
         """Sends whole messages, each behind its head, and the end of a plain call. Does nothing if it was cancelled."""
-        self.http2.answer(stream, data, _ENDS)
+        self.http2.answer(stream, data, call_bytes.ENDS)
         self.changed()
 
     def hand_to(self, on_frame: object, takers: object) -> None:
@@ -391,7 +365,7 @@ class Link:
         for call in list(self._calls.values()):
             call.close(_OTHER_ROLE)
         for stream in self.http2.unanswered():  # plain calls, whose messages wait to be safe
-            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNAVAILABLE, _OTHER_ROLE), is_all=True)
+            self.http2.begin(stream, call_bytes.failure(GrpcStatus.UNAVAILABLE, _OTHER_ROLE), is_all=True)
         self.http2.go_away()
         self.changed()
         self._is_left = True
@@ -407,40 +381,3 @@ class Link:
                 lost()
         self._unread.clear()
         self.http2.close()
-
-
-def framed(message: bytes) -> bytes:
-    """A packed message behind its head."""
-    return _FRAME.pack(0, len(message)) + message
-
-
-def client_id_of(metadata: Metadata) -> str:
-    return metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
-
-
-def _unpacked_untrusted(packed: bytes) -> bytes:
-    """Raises zlib.error, and CallRefused for what unpacks to very much."""
-    gzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    plain = gzip.decompress(packed, MESSAGE_SIZE_MAX_BYTES)
-    if gzip.unconsumed_tail:
-        raise BODY_TOO_LARGE
-    if not gzip.eof:
-        raise zlib.error("it is cut off")
-    return plain
-
-
-def _is_grpc(metadata: Metadata) -> bool:
-    return metadata.get(b"content-type", b"").startswith(b"application/grpc")
-
-
-def _status_block(code: GrpcStatus, text: str) -> bytes:
-    message = quote(text[:_TEXT_MAX], safe=" ()[]<>:/,;=.-_'!")
-    return encode_block([(b"grpc-status", b"%d" % code), (b"grpc-message", message.encode())])
-
-
-def _wait_s(text: bytes | None) -> float | None:
-    """A time that cannot be read is no deadline."""
-    if not text or len(text) > 9 or text[-1:] not in _SECONDS_OF_UNIT or not text[:-1].isdigit():
-        return None
-    seconds = int(text[:-1]) * _SECONDS_OF_UNIT[text[-1:]]
-    return seconds if seconds <= DAY_S else None

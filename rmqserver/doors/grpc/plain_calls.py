@@ -13,9 +13,9 @@ from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.broker.sending.properties import ASKING_NAMES
 from rmqserver.core import cut_ack, cut_send
+from rmqserver.doors.grpc.call_bytes import acked_answer, client_id_of, framed, sent_answer
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_group, check_topic
-from rmqserver.doors.grpc.codes import OK, status_of
-from rmqserver.doors.grpc.link import client_id_of, framed
+from rmqserver.doors.grpc.codes import status_of
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
 from rmqserver.doors.grpc.route_calls import expected_type
 from rmqserver.doors.grpc.security import to_consume, to_send
@@ -23,7 +23,7 @@ from rmqserver.doors.grpc.security import to_consume, to_send
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import Outcome, PendingPut
-    from rmqserver.doors.grpc.http2 import StreamAsked
+    from rmqserver.doors.grpc.http2_frames import StreamAsked
     from rmqserver.doors.grpc.link import Link
     from rmqserver.doors.grpc.security import Guard
     from rmqserver.doors.grpc.settle_calls import SettleCalls
@@ -42,9 +42,6 @@ RESERVED = frozenset(
 )  # fmt: skip
 """Names of user properties with which a message is not plain: the broker's own, and those that are set from fields."""
 _ANY_QUEUE = -1
-_OK = OK.SerializeToString()
-_STATUS_OK = b"\x0a%c%b" % (len(_OK), _OK)
-"""The first field of every answer that we make here."""
 
 
 class PlainCalls:
@@ -135,34 +132,3 @@ def _answer_send(outcome: Outcome, put: PendingPut) -> None:
         link.answer(stream, framed(sent_answer(message_id, queue_offset)))
     else:
         link.answer(stream, framed(CLASSES["SendMessageResponse"](status=status_of(outcome)).SerializeToString()))
-
-
-def sent_answer(message_id: bytes, queue_offset: int) -> bytes:
-    """The bytes of a SendMessageResponse for one stored message."""
-    size = len(message_id)
-    offset = b"\x20" + _varint(queue_offset) if queue_offset else b""
-    entry_size = len(_STATUS_OK) + 4 + 2 * size + len(offset)
-    return b"%b\x12%c%b\x12%c%b\x1a%c%b%b" % (
-        _STATUS_OK, entry_size, _STATUS_OK, size, message_id, size, message_id, offset,
-    )  # fmt: skip
-
-
-def acked_answer(message_id: bytes, receipt: bytes) -> bytes:
-    """The bytes of an AckMessageResponse for one message that was acknowledged."""
-    entry = b"\x0a%c%b\x12%b%b\x1a%c%b" % (
-        len(message_id), message_id, _varint(len(receipt)), receipt, len(_OK), _OK,
-    )  # fmt: skip
-    return b"%b\x12%b%b" % (_STATUS_OK, _varint(len(entry)), entry)
-
-
-def _varint(value: int) -> bytes:
-    if value < 1 << 7:
-        return b"%c" % value
-    if value < 1 << 14:
-        return b"%c%c" % (value & 127 | 128, value >> 7)
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

@@ -11,34 +11,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rmqproto.bodies.groups import (
-    CONSUME_ACTIVELY,
-    CONSUME_PASSIVELY,
     ConsumerData,
-    GroupRetryPolicy,
     Heartbeat,
     ProducerData,
-    SubscriptionData,
 )
 from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
-from rmqproto.filters.subscription import subscription_data
 from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import RunningInfoHeader
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
-from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.record import decode_record_untrusted
-from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
 from rmqserver.broker.errors import TooManyClients
-from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, check_group, check_topic
+from rmqserver.doors.grpc.call_checks import check_group, check_topic
+from rmqserver.doors.grpc.client_settings import (
+    CONSUMES,
+    check_consumer,
+    consumer_groups,
+    merged,
+    producer_groups,
+    subscriptions_of,
+    topics_of,
+)
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus, refuse_if
-from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
+from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.security import PRODUCER
 from rmqserver.doors.grpc.send_calls import transaction_id
-from rmqserver.doors.grpc.stored import put_message, set_ms
+from rmqserver.doors.grpc.stored import put_message
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.membership import Membership
@@ -47,17 +49,6 @@ if TYPE_CHECKING:
     from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.operation import OnPeerAnswer
 
-LONG_POLL_MS = 20_000
-RECEIVE_BATCH_SIZE = 32
-PRODUCER_ATTEMPTS_MAX = 3
-LITE_SUBSCRIPTIONS_MAX = 2000
-RETRIES_DEFAULT = 16
-BACKOFF_MS = tuple(
-    each * 1000 for each in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-)
-"""Delays of a push consumer's retries, if its group says nothing (``CustomizedRetryPolicy``)."""
-EXPONENTIAL = {"initial": 5000, "max": 7_200_000, "multiplier": 2}
-"""What a policy that grows does not say (``ExponentialRetryPolicy``): ms, ms, times."""
 QUESTIONS_MAX = 256
 """Open questions to one client; further ones count as unanswered."""
 CLIENTS_MAX = 100_000
@@ -65,12 +56,6 @@ SETTINGS_MAX_BYTES = 64 << 20
 """The settings of all clients."""
 
 _COMMAND = CLASSES["TelemetryCommand"]
-_CONSUMES = {
-    value("ClientType", "PUSH_CONSUMER"): CONSUME_PASSIVELY,
-    value("ClientType", "SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
-    value("ClientType", "LITE_PUSH_CONSUMER"): CONSUME_PASSIVELY,
-    value("ClientType", "LITE_SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
-}
 _VERSIONS = {version_name(ordinal): ordinal for ordinal in range(700)}
 
 
@@ -159,11 +144,11 @@ class GrpcPeer:
             found[2](self._running_info(told.thread_stack_trace) if is_stack else _consumed(command))
 
     def _running_info(self, jstack: str | None) -> _Answer:
-        kind = _CONSUMES.get(self.settings.client_type, "")
+        kind = CONSUMES.get(self.settings.client_type, "")
         is_orderly = self.settings.subscription.fifo
         info = ConsumerRunningInfo(
             jstack=jstack, properties=running_properties(kind, self._began_ms, "", is_orderly=is_orderly),
-            subscription_set=_subscriptions(self.settings),
+            subscription_set=subscriptions_of(self.settings),
         )  # fmt: skip
         return _Answer(ResponseCode.SUCCESS, None, fastjson.dumps(info))
 
@@ -234,11 +219,6 @@ class GrpcPeers:
             if now_s - client.seen_s > self._config.channel_expired_timeout_ms / 1000:
                 client.close("its heartbeats have stopped")
 
-    def attempts_max(self, group: str) -> int:
-        """How often a message comes to the group before it is a dead letter."""
-        known = self._groups.get(group)
-        return (known.retry_max_times if known is not None else RETRIES_DEFAULT) + 1
-
     # --- telemetry ---------------------------------------------------------------------------------------------------
 
     def telemetry(self, call: GrpcCall, command: Any) -> None:
@@ -265,15 +245,16 @@ class GrpcPeers:
             for topic in settings.publishing.topics:
                 check_topic(topic.name)
         else:
-            self._check_consumer(settings)
+            check_consumer(settings)
+            self._check_known(settings.subscription.group.name)
         self._introduce(call, settings).has_told_settings = True
-        call.send(_COMMAND(status=OK, settings=self._merged(settings)))
+        call.send(_COMMAND(status=OK, settings=merged(settings, self._groups)))
 
     def consumer(self, call: GrpcCall, kind: str, group: str, topic: str, expression: Any = None) -> GrpcPeer:
         """A consumer by what it does. Before it sends settings to this broker, its calls say what they would: after a
         restart Python's client sends them minutes later. Raises TooManyClients."""
         client = self.find(call)
-        if client is not None and (client.has_told_settings or topic in _topics_of(client.settings)):
+        if client is not None and (client.has_told_settings or topic in topics_of(client.settings)):
             return client
         settings = CLASSES["Settings"](client_type=value("ClientType", kind))
         if client is not None:
@@ -305,50 +286,9 @@ class GrpcPeers:
         self._settings_bytes += more_bytes
         return client
 
-    def _check_consumer(self, settings: Any) -> None:
-        if settings.client_type not in _CONSUMES:
-            names = ENUMS["ClientType"].split()
-            name = names[settings.client_type - 1] if 0 < settings.client_type <= len(names) else "UNSPECIFIED"
-            raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
-        group = settings.subscription.group.name
-        check_group(group)
-        for entry in settings.subscription.subscriptions:
-            check_topic(entry.topic.name)
-            try:
-                check_filter(entry.expression)
-            except CallRefused as refusal:
-                raise CallRefused(refusal.code, "expression format is not correct") from None
-        self._check_known(group)
-
     def _check_known(self, group: str) -> None:
         """It is made, if that is allowed."""
         refuse_if(self._groups.find(group) is None, Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
-
-    def _merged(self, settings: Any) -> Any:
-        """The settings that hold: the client's, with what the broker decides."""
-        merged = CLASSES["Settings"]()
-        merged.CopyFrom(settings)
-        merged.metric.SetInParent()
-        policy = merged.backoff_policy
-        policy.Clear()
-        if settings.WhichOneof("pub_sub") == "publishing":
-            policy.max_attempts = PRODUCER_ATTEMPTS_MAX
-            set_ms(policy.exponential_backoff.initial, 10)
-            set_ms(policy.exponential_backoff.max, 1000)
-            policy.exponential_backoff.multiplier = 2
-            merged.publishing.max_body_size = BODY_SIZE_MAX_BYTES
-            merged.publishing.validate_message_type = True
-            return merged
-        group = self._groups.get(settings.subscription.group.name)
-        policy.max_attempts = self.attempts_max(settings.subscription.group.name)
-        _set_backoff(policy, group.group_retry_policy if group is not None else GroupRetryPolicy())
-        subscription = merged.subscription
-        subscription.fifo = group is not None and group.consume_message_orderly
-        subscription.receive_batch_size = RECEIVE_BATCH_SIZE
-        set_ms(subscription.long_polling_timeout, LONG_POLL_MS)
-        subscription.lite_subscription_quota = LITE_SUBSCRIPTIONS_MAX
-        subscription.max_lite_topic_size = LITE_TOPIC_LENGTH_MAX
-        return merged
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -377,67 +317,28 @@ class GrpcPeers:
         """Settings replace those before, which may name other topics or another group."""
         if before is None:
             return
-        for group in _producer_groups(before) - _producer_groups(client.settings):
+        for group in producer_groups(before) - producer_groups(client.settings):
             self._membership.unregister(UnregisterClientHeader(producer_group=group), client)
-        for group in _consumer_groups(before) - _consumer_groups(client.settings) - client.groups:
+        for group in consumer_groups(before) - consumer_groups(client.settings) - client.groups:
             self._membership.unregister(UnregisterClientHeader(consumer_group=group), client)
 
     def _register(self, client: GrpcPeer) -> None:
         settings = client.settings
         beat = Heartbeat(client_id=client.client_id)
         if settings.WhichOneof("pub_sub") == "publishing":
-            beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(_producer_groups(settings))]
+            beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(producer_groups(settings))]
         else:
-            subscriptions = _subscriptions(settings)
-            groups = client.groups | _consumer_groups(settings)
+            subscriptions = subscriptions_of(settings)
+            groups = client.groups | consumer_groups(settings)
             beat.consumer_data_set = [
                 ConsumerData(
-                    group_name=group, consume_type=_CONSUMES[settings.client_type],
+                    group_name=group, consume_type=CONSUMES[settings.client_type],
                     subscription_data_set=subscriptions,
                 )
                 for group in sorted(groups)
             ]  # fmt: skip
         _, tell_members = self._membership.heartbeat(beat, client, client.language, client.version, settings.ByteSize())
         tell_members()
-
-
-def _set_backoff(backoff: Any, policy: GroupRetryPolicy) -> None:
-    """When a push consumer tries a message again. A policy came as any JSON: what is no time in it does not count."""
-    if policy.type == "EXPONENTIAL":
-        said = {name: each for name, each in (policy.exponential_retry_policy or {}).items() if _is_ms(each)}
-        growth = EXPONENTIAL | said
-        set_ms(backoff.exponential_backoff.initial, growth["initial"])
-        set_ms(backoff.exponential_backoff.max, growth["max"])
-        backoff.exponential_backoff.multiplier = growth["multiplier"]
-        return
-    delays = (policy.customized_retry_policy or {}).get("next")
-    delays_ms = [each for each in delays if _is_ms(each)] if isinstance(delays, list) else []
-    for delay_ms in delays_ms or BACKOFF_MS:
-        set_ms(backoff.customized_backoff.next.add(), delay_ms)
-
-
-def _is_ms(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= INT_MAX
-
-
-def _subscriptions(settings: Any) -> list[SubscriptionData]:
-    now_ms = time.time_ns() // 1_000_000
-    wanted = [(entry.topic.name, check_filter(entry.expression)) for entry in settings.subscription.subscriptions]
-    return [
-        subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind) for topic, each in wanted
-    ]
-
-
-def _topics_of(settings: Any) -> set[str]:
-    return {entry.topic.name for entry in settings.subscription.subscriptions}
-
-
-def _producer_groups(settings: Any) -> set[str]:
-    return {topic.name for topic in settings.publishing.topics}
-
-
-def _consumer_groups(settings: Any) -> set[str]:
-    return {settings.subscription.group.name} if settings.WhichOneof("pub_sub") == "subscription" else set()
 
 
 def _put_record(message: Any, raw: bytes) -> bool:

@@ -25,6 +25,7 @@ from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source
 from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
+from rmqserver.doors.grpc.call_bytes import framed
 from rmqserver.doors.grpc.call_checks import (
     INVISIBLE_MIN_MS,
     check_filter,
@@ -33,8 +34,8 @@ from rmqserver.doors.grpc.call_checks import (
     checked_names,
     ms_of,
 )
+from rmqserver.doors.grpc.client_settings import attempts_max
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status
-from rmqserver.doors.grpc.link import framed
 from rmqserver.doors.grpc.messages import CLASSES, ZERO_BASED_ENUMS
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
 from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, put_message, set_ms
@@ -162,7 +163,7 @@ class ReceiveCalls:
             handles += [b"%b%d" % (before, offset) for offset in offsets]
         return pack_received(
             b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, tags.tags,
-            self._clients.attempts_max(header.consumer_group), MD5,
+            attempts_max(self._groups.get(header.consumer_group)), MD5,
         )  # fmt: skip
 
     def _lite_popped(
@@ -176,7 +177,7 @@ class ReceiveCalls:
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
-        answers, delivered, attempts_max = [], [], self._clients.attempts_max(request.group.name)
+        answers, delivered, attempts = [], [], attempts_max(self._groups.get(request.group.name))
         for record, receipt in found:
             answer = _RECEIVED()
             try:
@@ -184,7 +185,7 @@ class ReceiveCalls:
                 if not tags.matches(properties.get(props.TAGS)):  # another tag with the same hash
                     self._settling.later(partial(self._settling.ack_quietly, call, receipt))
                     continue
-                if record.reconsume_times >= attempts_max:
+                if record.reconsume_times >= attempts:
                     self._settling.later(partial(self._settling.bury, call, receipt))
                     continue
                 put_message(answer.message, record, receipt.topic, str(receipt), properties)

@@ -19,7 +19,7 @@ from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_topic, checked_names
 from rmqserver.doors.grpc.codes import OK, Code, refuse_if
 from rmqserver.doors.grpc.messages import CLASSES, value
-from rmqserver.doors.grpc.to_master import may_pass_on
+from rmqserver.doors.way_to_master import may_pass_connections
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig, TopicRoute
@@ -52,7 +52,7 @@ class RouteCalls:
         self._groups = broker.groups
         self._ask_route = broker.ask_route
         self._is_slave = broker.slave is not None
-        self._do_slaves_pass_on = may_pass_on(broker)
+        self._do_slaves_pass_on = may_pass_connections(broker)
 
     def query(self, call: GrpcCall, request: Any) -> None:
         check_topic(request.topic.name)

@@ -10,9 +10,8 @@ import trio
 
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.doors.grpc import hello
-from rmqserver.doors.grpc.held_hello import HELLO_MAX_BYTES
-from rmqserver.doors.grpc.hello import GrpcDoor
-from rmqserver.doors.grpc.to_master import may_pass_on
+from rmqserver.doors.grpc.hello import HELLO_MAX_BYTES, GrpcDoor
+from rmqserver.doors.way_to_master import may_pass_connections
 
 
 class Broker:
@@ -64,7 +63,7 @@ def test_a_slave_passes_on_only_what_its_master_judges_alike(
     """Policies name addresses of clients, and the master sees the slave's."""
     config = SimpleNamespace(forward_to_master_enable=forwards)
     broker: Any = SimpleNamespace(auth_settings=AuthSettings(**asks), config=config)
-    assert may_pass_on(broker) is passes
+    assert may_pass_connections(broker) is passes
 
 
 def test_a_hello_without_end_is_not_kept() -> None:

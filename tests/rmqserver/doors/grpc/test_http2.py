@@ -15,9 +15,11 @@ from rmqserver.doors.grpc.http2 import (
     CANCELLED_MAX,
     FRAMES_AT_ONCE_MAX,
     FRAMES_AT_ONCE_MIN,
-    PREFACE,
     STREAMS_MAX,
     Http2,
+)
+from rmqserver.doors.grpc.http2_frames import (
+    PREFACE,
     StreamAsked,
     StreamData,
     StreamEnded,

@@ -21,9 +21,10 @@ import h2.settings
 import pytest
 
 from rmqserver.core.header_blocks import encode_block
+from rmqserver.doors.grpc.call_bytes import MESSAGE_SIZE_MAX_BYTES
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
 from rmqserver.doors.grpc.http2 import FRAMES_AT_ONCE_MIN
-from rmqserver.doors.grpc.link import LEFT_MAX, MESSAGE_SIZE_MAX_BYTES, CallKind, GrpcCall, Link
+from rmqserver.doors.grpc.link import LEFT_MAX, CallKind, GrpcCall, Link
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.remoting.connection import Connection
 from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
