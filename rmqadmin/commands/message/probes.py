@@ -203,7 +203,7 @@ class BrokerTimes(ResultOf[BrokerTimeRow], frozen=True):
         return [self._row(one) for one in self.found]
 
     def _row(self, one: ProbedBroker) -> BrokerTimeRow:
-        mean, failed = shown_mean_ms(one.probes), list(failures(one.probes))
+        mean, failed = shown_mean_ms(one.probes), failures(one.probes)
         return BrokerTimeRow(
             cluster=one.cluster,
             broker_name=one.broker_name,

@@ -66,13 +66,21 @@ class Finder:
     def find(self, asked: str) -> list[Identified]:
         """The messages, oldest first; empty if there are none. If nothing is found and a broker could not be asked, its
         error is raised, because the message may be there."""
+        admin, answers = self._admin, self._answers
+
+        def by_unique_key(of: tuple[str, list[BrokerData]]) -> list[FoundMessage]:
+            return lookup.by_unique_key(admin, of[1], of[0], asked, answers=answers)
+
+        def by_key(of: tuple[str, list[BrokerData]]) -> list[FoundMessage]:
+            return lookup.by_key(admin, of[1], of[0], asked, max_count=self._key_count_max, answers=answers)
+
         ways: dict[FoundAs, Callable[[str], list[FoundMessage]]] = {
             FoundAs.RECALL_HANDLE: self._by_handle,
             FoundAs.QUEUE_PLACE: self._by_queue_place,
             FoundAs.LOG_PLACE: self._by_log_place,
-            FoundAs.OFFSET_ID: lambda asked: lookup.by_offset_id(self._admin, self.brokers(), asked, self._topic),
-            FoundAs.UNIQUE_KEY: self._by_unique_key,
-            FoundAs.KEY: self._by_key,
+            FoundAs.OFFSET_ID: lambda asked: lookup.by_offset_id(admin, self.brokers(), asked, self._topic),
+            FoundAs.UNIQUE_KEY: lambda _: self._all_of(by_unique_key, self.topics().items()),
+            FoundAs.KEY: lambda _: self._all_of(by_key, self.topics().items()),
         }
         for found_as, way in ways.items():
             found = sorted(way(asked), key=lambda one: one.stored.store_timestamp_ms)
@@ -89,23 +97,21 @@ class Finder:
 
     def topics(self) -> dict[str, list[BrokerData]]:
         """The topics to search for keys, with their brokers."""
+        if self._known_topics is None and self._topic is not None:
+            self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
         if self._known_topics is None:
-            if self._topic is not None:
-                self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
-            else:
-                names = sorted(name for name in self._admin.topic_list() if not is_system_topic(name))
-                routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names, self._told)
-                found = zip(names, routes, strict=True)
-                self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
+            names = sorted(name for name in self._admin.topic_list() if not is_system_topic(name))
+            routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names, self._told)
+            found = zip(names, routes, strict=True)
+            self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
         return self._known_topics
 
     def brokers(self) -> list[BrokerData]:
         """The brokers to search for what names its own."""
+        if self._topic is not None:
+            return self.topics()[self._topic]
         if self._known_brokers is None:
-            if self._topic is not None:
-                self._known_brokers = self.topics()[self._topic]
-            else:
-                self._known_brokers = targets.all_brokers(self._admin.cluster_info())
+            self._known_brokers = targets.all_brokers(self._admin.cluster_info())
         return self._known_brokers
 
     def _by_handle(self, asked: str) -> list[FoundMessage]:
@@ -148,27 +154,7 @@ class Finder:
                 return lookup.at_log_offset(self._admin, broker, addr, offset, self._topic)
         return []
 
-    def _by_unique_key(self, asked: str) -> list[FoundMessage]:
-        return self._all_of(
-            lambda item: lookup.by_unique_key(self._admin, item[1], item[0], asked, answers=self._answers),
-            self.topics().items(),
-        )
-
-    def _by_key(self, asked: str) -> list[FoundMessage]:
-        return self._all_of(
-            lambda item: lookup.by_key(
-                self._admin, item[1], item[0], asked, max_count=self._key_count_max, answers=self._answers
-            ),
-            self.topics().items(),
-        )
-
     def _all_of(self, ask: Callable[[A], list[FoundMessage]], of: Iterable[A]) -> list[FoundMessage]:
-        """The results of all that can be asked."""
-
-        def answer(one: A) -> list[FoundMessage]:
-            try:
-                return ask(one)
-            except RocketMQError:  # noted by the answers
-                return []
-
-        return [message for part in targets.ask_each(answer, list(of), self._told) for message in part]
+        """The results of all that can be asked. The answers have the errors of the others."""
+        parts = targets.ask_each(lambda one: targets.or_none(lambda: ask(one)), list(of), self._told)
+        return [message for part in parts for message in part or ()]

@@ -160,9 +160,10 @@ def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
     """The contents of one dead-letter topic on several brokers together. Unknown without brokers."""
     if not parts:
         return DeadLetters(error="no broker has the topic")
+    redriven = [part.redriven_count for part in parts if part.redriven_count is not None]
     return DeadLetters(
         sum(part.depth_count or 0 for part in parts),
-        None if any(part.redriven_count is None for part in parts) else sum(part.redriven_count or 0 for part in parts),
+        sum(redriven) if len(redriven) == len(parts) else None,
         min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None),
         max((part.newest_ms for part in parts if part.newest_ms is not None), default=None),
         next((part.error for part in parts if part.error is not None), None),

@@ -15,6 +15,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_ACTIVELY
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
@@ -52,10 +53,6 @@ def found_message(stored: StoredMessage, broker_name: str, broker_addr: str) -> 
     other."""
     properties = props.parse(str(stored.properties_raw, "utf-8", "replace"))
     return FoundMessage(stored, broker_name, broker_addr, properties)
-
-
-def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage:
-    return found_message(stored, broker.broker_name, addr)
 
 
 def by_id(
@@ -97,7 +94,7 @@ def at_log_offset(
 ) -> list[FoundMessage]:
     """The message that begins at a log offset. Empty if none does."""
     try:
-        return [_found(admin.view_message(addr, log_offset, topic), broker, addr)]
+        return [found_message(admin.view_message(addr, log_offset, topic), broker.broker_name, addr)]
     except ProtocolError:
         return []
     except RefusedError as error:
@@ -137,7 +134,7 @@ def _indexed(
 
     def ask(addr: str) -> list[FoundMessage]:
         stored = admin.query_message(addr, *what, begin_ms=begin_ms, end_ms=end_ms, **how)
-        return [_found(message, by_addr[addr], addr) for message in stored]
+        return [found_message(message, by_addr[addr].broker_name, addr) for message in stored]
 
     return [message for part in answers_of(ask, by_addr, answers).values() for message in part]
 
@@ -224,13 +221,17 @@ def tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
 
 
 def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
+    stored = message.stored
+    broker = BrokerData(broker_addrs={MASTER_ID: message.broker_addr}, broker_name=message.broker_name)
     try:
         clients = admin.consumer_connection(message.broker_addr, group)
         if clients.consume_type == CONSUME_ACTIVELY:
             return Track(group, "PULL")
         if clients.message_model == "BROADCASTING":
             return Track(group, "CONSUME_BROADCASTING")
-        if not _is_consumed(admin, message, group):
+        offsets = read_offsets(admin, [broker], group, stored.topic).offsets
+        entry = offsets.get(MessageQueue(stored.topic, message.broker_name, stored.queue_id))
+        if entry is None or entry.consumer_offset <= stored.queue_offset:
             return Track(group, "NOT_CONSUME_YET")
     except RefusedError as error:
         text = f"CODE:{error.code} DESC:{error.remark}"
@@ -239,21 +240,8 @@ def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
 
             return Track(group, "NOT_ONLINE", text, EXPLANATIONS[error.code].meaning)
         return Track(group, "UNKNOWN", text, str(error))
-    wanted = clients.subscription_table.get(message.stored.topic)
+    wanted = clients.subscription_table.get(stored.topic)
     wanted_tags = set(wanted.tags_set or ()) if wanted else set()
     if wanted_tags and "*" not in wanted_tags and message.properties.get(props.TAGS) not in wanted_tags:
         return Track(group, "CONSUMED_BUT_FILTERED")
     return Track(group, "CONSUMED")
-
-
-def _is_consumed(admin: AdminClient, message: FoundMessage, group: str) -> bool:
-    """Whether the group's offset in the message's queue is past the message."""
-    stored = message.stored
-    broker = BrokerData(broker_addrs={MASTER_ID: message.broker_addr}, broker_name=message.broker_name)
-    offsets = read_offsets(admin, [broker], group, stored.topic).offsets
-    return any(
-        queue.topic == stored.topic
-        and queue.queue_id == stored.queue_id
-        and entry.consumer_offset > stored.queue_offset
-        for queue, entry in offsets.items()
-    )

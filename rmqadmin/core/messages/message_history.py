@@ -74,19 +74,16 @@ def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
     if group is None:
         return []
     redrives = round_of(found)
+    count_max = found.get(props.MAX_RECONSUME_TIMES)
     facts = {
         "failed in": group,
         "origin topic": found.get(props.RETRY_TOPIC),
         "origin id": found.get(props.ORIGIN_MESSAGE_ID),
-        "retries": _tries(stored.reconsume_times, found.get(props.MAX_RECONSUME_TIMES)),
+        "retries": f"{stored.reconsume_times}{f' of {count_max}' if count_max else ''}",
         "redriven": counted(redrives, "time") if redrives else None,
     }
     told = told_causes(found).items()
     return [*((label, value) for label, value in facts.items() if value), *told]
-
-
-def _tries(count: int, count_max: str | None) -> str:
-    return f"{count} of {count_max}" if count_max else str(count)
 
 
 def read_copies(admin: AdminClient, message: FoundMessage) -> list[StoredCopy]:
@@ -95,30 +92,17 @@ def read_copies(admin: AdminClient, message: FoundMessage) -> list[StoredCopy]:
     unique_key = message.properties.get(props.UNIQUE_KEY)
     found = [message]
     if group is not None and unique_key:
-        topics = [message.properties.get(props.RETRY_TOPIC), retry_topic(group), dlq_topic(group)]
-        found += [copy for topic in topics if topic for copy in _copies_in(admin, topic, unique_key)]
+        for topic in (message.properties.get(props.RETRY_TOPIC), retry_topic(group), dlq_topic(group)):
+            if topic and (route := targets.find_route(admin, topic)) is not None:
+                found += lookup.by_unique_key(admin, route.broker_datas, topic, unique_key)
     copies = {(one.broker_name, one.stored.log_offset): _copy(one) for one in found}
     return sorted(copies.values(), key=lambda copy: copy.stored_ms)
 
 
-def _copies_in(admin: AdminClient, topic: str, unique_key: str) -> list[FoundMessage]:
-    route = targets.find_route(admin, topic)
-    return [] if route is None else lookup.by_unique_key(admin, route.broker_datas, topic, unique_key)
-
-
 def _copy(message: FoundMessage) -> StoredCopy:
-    stored = message.stored
+    stored, what = message.stored, "sent"
+    if stored.topic.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        what = "dead letter" if stored.topic.startswith(DLQ_PREFIX) else f"retry {stored.reconsume_times}"
     return StoredCopy(
-        _what(stored.topic, stored.reconsume_times),
-        stored.store_timestamp_ms,
-        stored.topic,
-        message.broker_name,
-        stored.queue_id,
-        stored.queue_offset,
+        what, stored.store_timestamp_ms, stored.topic, message.broker_name, stored.queue_id, stored.queue_offset
     )
-
-
-def _what(topic: str, reconsume_times: int) -> str:
-    if topic.startswith(DLQ_PREFIX):
-        return "dead letter"
-    return f"retry {reconsume_times}" if topic.startswith(RETRY_PREFIX) else "sent"

@@ -1,6 +1,7 @@
 """One stored message as a row, and as Apache's Java client prints one (``MessageClientExt.toString``, 5.5.0)."""
 
 import base64
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,8 +72,10 @@ def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: 
     """The values of a ``StoredMessageRow`` for an ``unpacked`` message. Without ``with_body``, only the size of the
     body."""
     stored, found = message.stored, message.properties
-    body = stored.body
-    text = _decoded(body, charset) if with_body else None
+    body, text = stored.body, None
+    if with_body:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = body.decode(charset)
     return stored_values(message) | {
         "tags": found.get(props.TAGS),
         "keys": found.get(props.KEYS),
@@ -92,13 +95,6 @@ def is_damaged(message: FoundMessage) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def _decoded(body: bytes, charset: str) -> str | None:
-    try:
-        return body.decode(charset)
-    except UnicodeDecodeError:
-        return None
 
 
 def unpacked(message: FoundMessage, notice: Notice) -> FoundMessage:

@@ -59,7 +59,7 @@ class Sieve:
         return self.limit is not None and self.matched_count >= self.limit
 
     def add_scanned(self, count: int) -> None:
-        """Counts examined messages. May be called from any thread, because queues are pulled at the same time."""
+        """Counts examined messages. Queues are pulled at the same time: any thread may call it."""
         with self._lock:
             self.scanned_count += count
 
@@ -207,22 +207,17 @@ def newest(reader: QueueReader, places: Sequence[QueuePlace], count: int) -> lis
     """The last ``count`` messages of all places together, in the order they were stored."""
     found: list[FoundMessage] = []
     for where in places:
-        found += _newest_of_one(reader, where, count)
+        of_place: list[FoundMessage] = []
+        end, span = where.end_offset, count
+        while end > where.begin_offset and len(of_place) < count:  # looks back further and further
+            begin = max(where.begin_offset, end - span)
+            part = msgspec.structs.replace(where, begin_offset=begin, end_offset=end)
+            of_place = [message for batch, _ in reader.batches(part) for message in batch] + of_place
+            end, span = begin, span * _TAIL_GROWTH
+        found += of_place[-count:]
         found.sort(key=lambda one: (one.stored.store_timestamp_ms, one.broker_name, one.stored.log_offset))
         del found[:-count]
     return found
-
-
-def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[FoundMessage]:
-    """Looks back further and further until there are enough messages or the place begins."""
-    found: list[FoundMessage] = []
-    end, span = where.end_offset, count
-    while end > where.begin_offset and len(found) < count:
-        begin = max(where.begin_offset, end - span)
-        part = msgspec.structs.replace(where, begin_offset=begin, end_offset=end)
-        found = [message for batch, _ in reader.batches(part) for message in batch] + found
-        end, span = begin, span * _TAIL_GROWTH
-    return found[-count:]
 
 
 def following(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:

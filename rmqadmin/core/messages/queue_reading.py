@@ -19,7 +19,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
-from rmqproto.filters.subscription import ALL, TagFilter, parse_tags
+from rmqproto.filters.subscription import ALL, parse_tags
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
@@ -175,7 +175,11 @@ def pulls(
         ]
         yield QueuePull(
             answer.status,
-            [message for message in found if _is_wanted(message, tags, accepts)],
+            [
+                message
+                for message in found
+                if tags.matches(message.properties.get(props.TAGS)) and (accepts is None or accepts(message.properties))
+            ],
             min(answer.next_begin_offset, where.end_offset) if is_exact else answer.next_begin_offset,
             answer.min_offset,
             answer.max_offset,
@@ -202,9 +206,3 @@ def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
         words = ", ".join(line.strip().removesuffix(" ...") for line in expected[1:] if line.strip())
         hint = f"Expected there: {words}." if words else "An example: price > 5 AND kind = 'x'"
         raise UsageError(f"{named}: {what}", hint=hint) from None
-
-
-def _is_wanted(message: FoundMessage, tags: TagFilter, accepts: AcceptsProperties | None) -> bool:
-    if not tags.matches(message.properties.get(props.TAGS)):
-        return False
-    return accepts is None or accepts(message.properties)

@@ -40,10 +40,10 @@ class ReadMessages(ResultOf[StoredMessageRow], frozen=True):
         return [row for batch in self.batches() for row in batch]
 
     def batches(self) -> Iterator[Sequence[StoredMessageRow]]:
-        if self.source is not None:
-            yield from ([self._row(message) for message in batch] for batch in self.source)
-        for read in self.reads:
-            yield from ([self._row(message) for message in pulled.messages] for pulled in read.pulls)
+        found = self.source or (pulled.messages for read in self.reads for pulled in read.pulls)
+        charset, with_body = self.view.charset, self.view.with_body
+        for batch in found:
+            yield [StoredMessageRow(**message_values(one, charset=charset, with_body=with_body)) for one in batch]
 
     def is_endless(self) -> bool:
         return self.source is not None and self.source.is_endless
@@ -51,27 +51,19 @@ class ReadMessages(ResultOf[StoredMessageRow], frozen=True):
     def remark(self) -> str | None:
         return None if self.source is None else self.source.cut_remark()
 
-    def _row(self, message: FoundMessage) -> StoredMessageRow:
-        values = message_values(message, charset=self.view.charset, with_body=self.view.with_body)
-        return StoredMessageRow(**values)
-
     def mqadmin_text(self) -> str:
-        by_queue = {read.place.queue: read for read in self.reads}
-        return "".join(self._queue_text(by_queue[queue]) for queue in sorted(by_queue))
-
-    def _queue_text(self, read: QueueRead) -> str:
-        where = read.place
-        name = queue_text(where.queue)
-        text = f"minOffset={where.begin_offset}, maxOffset={where.end_offset}, {name}\n"
-        for pulled in read.pulls:
-            text += self._pull_text(name, pulled)
-        return text + "-" * 56 + "\n"
-
-    def _pull_text(self, name: str, pulled: QueuePull) -> str:
-        if pulled.status is PullStatus.FOUND:
-            return "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
-        what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
-        return f"{name} {what} status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}\n"
+        text = ""
+        for read in sorted(self.reads, key=lambda read: read.place.queue):
+            where, name = read.place, queue_text(read.place.queue)
+            text += f"minOffset={where.begin_offset}, maxOffset={where.end_offset}, {name}\n"
+            for pulled in read.pulls:
+                if pulled.status is PullStatus.FOUND:
+                    text += "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
+                    continue
+                what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
+                text += f"{name} {what} status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}\n"
+            text += "-" * 56 + "\n"
+        return text
 
 
 def read_places(

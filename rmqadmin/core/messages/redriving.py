@@ -12,9 +12,7 @@ import msgspec
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.results import SENT_UNTOLD, TIME, FoundRows, ResultOf, Row, doc
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
-from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from rmqreplay.plans.request import ReplayRequest
     from rmqreplay.run.entry import ReplayOutcome
     from rmqreplay.run.job import Hooks
-    from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
+    from rmqreplay.source.offset_ranges import OffsetSet
 
 
 class RangeRow(Row, frozen=True):
@@ -95,37 +93,30 @@ class Replayed(ResultOf[RangeRow], frozen=True):
     def summary(self) -> ReplayTotals:
         shown, result = self.plan.shown, self.outcome.result
         target = self.plan.target
-        audit = result.audit if result is not None else None
+        values: dict[str, Any] = {name: shown.get(name, 0) for name in ("selected", "size_bytes", "excluded")}
+        values |= {name: shown.get(name) or None for name in ("skipped", "duplicates", "would_reject")}
+        values |= {name: shown.get(name) for name in ("oldest_ms", "newest_ms")}
+        values |= {name: ", ".join(shown.get(name, [])) or None for name in ("groups", "groups_again")}
+        counts = ("redriven_by", "perhaps_sent", "reject_reasons", "tags")
+        values |= {name: _counts(shown.get(name, {})) for name in counts}
+        if len(target.topics) > 1:
+            values["topics"] = _counts(shown.get("topics", {}))
+        if result is None:
+            values["estimated_s"] = round(values["selected"] / self.rate, 1) if self.rate else None
+        else:
+            values |= {
+                "excluded": result.excluded, "skipped": result.skipped or None, "delivered": result.delivered_total,
+                "stored": result.stored, "found": result.found, "rejected": result.rejected,
+                "failures_file": result.failures_path, "seconds": round(result.seconds, 1),
+            }  # fmt: skip
+            if (audit := result.audit) is not None:
+                values |= {"audited": audit.found, "missing": audit.missing, "doubled": audit.doubled}
         return ReplayTotals(
             job=self.plan.job,
             executed=result is not None,
             target=target.name if target.kind == "file" else ", ".join(target.topics),
-            selected=shown.get("selected", 0),
-            size_bytes=shown.get("size_bytes", 0),
-            excluded=result.excluded if result is not None else shown.get("excluded", 0),
-            skipped=(result.skipped if result is not None else shown.get("skipped")) or None,
-            duplicates=shown.get("duplicates") or None,
-            topics=_counts(shown.get("topics", {})) if len(target.topics) > 1 else None,
-            redriven_by=_counts(shown.get("redriven_by", {})),
-            perhaps_sent=_counts(shown.get("perhaps_sent", {})),
-            groups=", ".join(shown.get("groups", [])) or None,
-            groups_again=", ".join(shown.get("groups_again", [])) or None,
-            would_reject=shown.get("would_reject") or None,
-            reject_reasons=_counts(shown.get("reject_reasons", {})),
-            oldest_ms=shown.get("oldest_ms"),
-            newest_ms=shown.get("newest_ms"),
-            tags=_counts(shown.get("tags", {})),
-            estimated_s=round(shown.get("selected", 0) / self.rate, 1) if self.rate and result is None else None,
-            delivered=result.delivered_total if result is not None else None,
-            stored=result.stored if result is not None else None,
-            found=result.found if result is not None else None,
-            rejected=result.rejected if result is not None else None,
-            failures_file=result.failures_path if result is not None else None,
-            audited=audit.found if audit is not None else None,
-            missing=audit.missing if audit is not None else None,
-            doubled=audit.doubled if audit is not None else None,
-            seconds=round(result.seconds, 1) if result is not None else None,
             directory=self.outcome.directory,
+            **values,
         )
 
     def problem(self) -> str | None:
@@ -194,28 +185,20 @@ def chosen_letters(
     guards. It names them by offset id, because copies of one message share its unique key."""
     from rmqreplay.plans.plan import Selection, Transform, wave_messages_for
     from rmqreplay.plans.request import ReplayRequest
+    from rmqreplay.source.offset_ranges import OffsetRange, hulls
 
+    # From the first to the last of the letters of each queue, so that little else is read.
+    offsets = hulls(OffsetRange(queue, at, at + 1) for queue, at in map(place_of, letters))
     return ReplayRequest(
         name_server=name_server,
         dlq_group=group,
-        offsets=_hulls(group, letters),
+        offsets=offsets,
         to=to,
         selection=Selection(ids=sorted(letter.stored.message_id for letter in letters)),
         transform=Transform(redrives_max=REDRIVES_MAX),
         wave_messages=wave_messages_for(rate),
         command=command,
         **access,
-    )
-
-
-def _hulls(group: str, letters: Sequence[FoundMessage]) -> list[OffsetRange]:
-    """The range from the first to the last of the letters of each queue, so that little else is read."""
-    from rmqreplay.source.offset_ranges import OffsetRange, hulls
-
-    return hulls(
-        OffsetRange(MessageQueue(dlq_topic(group), letter.broker_name, letter.stored.queue_id), at, at + 1)
-        for letter in letters
-        for at in [letter.stored.queue_offset]
     )
 
 
@@ -261,7 +244,11 @@ def send_letters(
     resumes = read_ledger(planned.replayed.outcome.directory).begin is not None
     outcome = redrive(None, Runner(run=run, hooks=hooks), execute=not resumes, resume=resumes, job=job)
     delivered = read_ledger(outcome.directory).delivered()
-    refused = _remarks(_failures(outcome))
+    path, failures = outcome.result.failures_path if outcome.result is not None else None, []
+    if path is not None and os.path.exists(path):
+        with open(path, "rb") as file:
+            failures = [msgspec.json.decode(line) for line in file]
+    refused = _remarks(failures)
 
     def not_sent(letter: FoundMessage, before: RedrivenLetter) -> RedrivenLetter:
         remark = refused.get(_place_text(place_of(letter)))
@@ -295,14 +282,6 @@ def _outcomes(
         _row(letter, before.target, SENT) if place_of(letter) in delivered else not_sent(letter, before)
         for letter, before in zip(letters, planned.found, strict=True)
     ]
-
-
-def _failures(outcome: ReplayOutcome) -> list[dict[str, Any]]:
-    path = outcome.result.failures_path if outcome.result is not None else None
-    if path is None or not os.path.exists(path):
-        return []
-    with open(path, "rb") as file:
-        return [msgspec.json.decode(line) for line in file]
 
 
 def _remarks(failures: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice
 from typing import Annotated, Any
 
@@ -162,8 +162,8 @@ def mean_text(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.2f}"
 
 
-def failures(probes: Iterable[Probe]) -> Iterator[str]:
-    return (probe.error for probe in probes if probe.error is not None)
+def failures(probes: Iterable[Probe]) -> list[str]:
+    return [probe.error for probe in probes if probe.error is not None]
 
 
 def probes_cause(probes: Sequence[Probe]) -> RocketMQError | None:
@@ -177,7 +177,7 @@ class Probed(ResultOf[R], frozen=True):
     probes: list[Probe]
 
     def problem(self) -> str | None:
-        found = list(failures(self.probes))
+        found = failures(self.probes)
         return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
 
     def cause(self) -> RocketMQError | None:

@@ -5,9 +5,9 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from io import RawIOBase
+from io import BytesIO
 from pathlib import PurePath
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from rmqadmin.core.messages.files import json_lines, message_pack, parquet
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
@@ -89,33 +89,16 @@ def encoded(batches: Batches, format: FileFormat, command: str) -> Iterator[byte
             yield from _columns(batches)
 
 
-class _Written(RawIOBase):
-    """Keeps written bytes until they are taken."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: object) -> int:
-        part = bytes(cast(bytes, data))
-        self._parts.append(part)
-        return len(part)
-
-    def take(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
-
-
 def _columns(batches: Batches) -> Iterator[bytes]:
-    out = _Written()
-    writer = parquet.ParquetFileWriter(cast(BinaryIO, out))
+    out = BytesIO()
+    writer = parquet.ParquetFileWriter(out)
     for batch in batches:
         writer.write(batch)
-        yield out.take()
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
     writer.close()
-    yield out.take()
+    yield out.getvalue()
 
 
 def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool = False) -> FileFormat:

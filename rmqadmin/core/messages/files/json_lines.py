@@ -70,16 +70,10 @@ def decode_line_untrusted(line: bytes) -> ExportedMessage:
         )
         raise ProtocolError(problem, hint=hint) from None
     same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
-    return ExportedMessage(body=body, properties=_properties(found), properties_raw=raw, **same)
-
-
-def _properties(line: JsonLine) -> dict[str, str]:
-    properties = dict(line.properties)
-    if line.tags is not None:
-        properties[props.TAGS] = line.tags
-    if line.keys is not None:
-        properties[props.KEYS] = line.keys if isinstance(line.keys, str) else " ".join(line.keys)
-    return {name: value for name, value in properties.items() if value}
+    keys = " ".join(found.keys) if isinstance(found.keys, list) else found.keys
+    named = {name: value for name, value in ((props.TAGS, found.tags), (props.KEYS, keys)) if value is not None}
+    properties = {name: value for name, value in (found.properties | named).items() if value}
+    return ExportedMessage(body=body, properties=properties, properties_raw=raw, **same)
 
 
 def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:

@@ -68,7 +68,12 @@ def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
     is_first = True
     while is_first or not source.is_at_end():
         is_first = False
-        _check_head(source)
+        try:
+            head = _head_decoder.decode(source.sized(HEAD_SIZE_MAX_BYTES))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise source.wrong("this is no file of messages in MessagePack") from None
+        if (head.format, head.version) != (FORMAT, VERSION):
+            raise source.wrong(f"{head.format!r}, version {head.version}, is not {FORMAT!r}, version {VERSION}")
         count = 0
         while data := source.sized():
             count += 1
@@ -82,15 +87,6 @@ def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
         kind, told = _COUNT.unpack(source.take(_COUNT.size))
         if (kind, told) != (_UINT64, count):
             raise source.wrong(f"the file says that it has {told} messages, and has {count}")
-
-
-def _check_head(source: _Source) -> None:
-    try:
-        head = _head_decoder.decode(source.sized(HEAD_SIZE_MAX_BYTES))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise source.wrong("this is no file of messages in MessagePack") from None
-    if (head.format, head.version) != (FORMAT, VERSION):
-        raise source.wrong(f"{head.format!r}, version {head.version}, is not {FORMAT!r}, version {VERSION}")
 
 
 class _Source:

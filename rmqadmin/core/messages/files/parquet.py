@@ -160,6 +160,8 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
     """A message from a row. ProtocolError for a column of another type. Without ``builtin_types``, text would be taken
     for Base64."""
     sys_flag = int(row.get("sysFlag") or 0)
+    # A table that people make may have tags and keys only in columns of their own.
+    named = {name: text for name, text in ((props.TAGS, row.get("tags")), (props.KEYS, row.get("keys"))) if text}
     fields = dict(
         message_id=row.get("msgId") or "",
         offset_message_id=row.get("offsetMsgId") or "",
@@ -175,7 +177,7 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
         reconsume_times=row.get("reconsumeTimes") or 0,
         sys_flag=sys_flag,
         flag=row.get("flag") or 0,
-        properties=dict(row.get("properties") or ()) | _named_properties(row),
+        properties=dict(row.get("properties") or ()) | named,
         body=row["body"] or b"",
         body_compression=compression_of(sys_flag),
     )
@@ -183,12 +185,6 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
         return msgspec.convert(fields, ExportedMessage, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
         raise ProtocolError(f"a row of this Parquet file is not a message: {error}") from None
-
-
-def _named_properties(row: dict[str, Any]) -> dict[str, str]:
-    """The properties that have columns of their own. A table that people make may have only these."""
-    columns = {props.TAGS: row.get("tags"), props.KEYS: row.get("keys")}
-    return {name: text for name, text in columns.items() if text}
 
 
 def _ms(microseconds: int | None) -> int | None:

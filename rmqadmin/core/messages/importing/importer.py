@@ -171,7 +171,12 @@ class Importer:
         failure: RocketMQError | None = None
         again = [load for load in loads if load.encoded is not None]
         while again and failure is None:
-            failure = self._put(again)
+            self._admin.permit_change("sending messages")
+            try:
+                for load in again:
+                    self._lanes.put(load)
+            except ConnectError as error:
+                failure = error
             again = []
             while answers := self._lanes.answers():
                 for load, answer in answers:
@@ -185,16 +190,6 @@ class Importer:
                 time.sleep(BUSY_PAUSE_S * 2 ** (max(load.tries for load in again) - 1))
         if failure is not None:
             raise failure
-
-    def _put(self, loads: Sequence[Load]) -> RocketMQError | None:
-        """Sends the messages; the error that kept some from being sent."""
-        self._admin.permit_change("sending messages")
-        try:
-            for load in loads:
-                self._lanes.put(load)
-        except ConnectError as error:
-            return error
-        return None
 
     def _outcome(self, load: Load, answer: Command | None) -> SendResult | RefusedRow | None:
         """The outcome in an answer; None if the message must be sent again."""
@@ -226,15 +221,22 @@ class Importer:
             if load.is_present:
                 self.progress.present_count += 1
             elif isinstance(load.outcome, RefusedRow):
-                self._refuse(load.outcome)
+                self.progress.refused.append(load.outcome)
+                if len(self.progress.refused) >= REFUSED_SHOWN_MAX:
+                    raise TooManyRefusedError(f"{REFUSED_SHOWN_MAX} messages were refused", hint=load.outcome.reason)
             elif load.outcome is not None:
-                self._note_stored(load.outcome)
+                queue, offset = load.outcome.queue, load.outcome.queue_offset
+                self._ends[queue] = max(self._ends.get(queue, 0), offset + 1)
+                self._last_offsets[queue] = offset
+                self.progress.sent_count += 1
+                self.weakly_stored_count += load.outcome.status is not SendStatus.SEND_OK
             self._on_done(1)
 
     # --- one message -------------------------------------------------------------------------------------------------
 
     def _load(self, number: int, found: ExportedMessage) -> Load:
-        if self._is_present(number, found):
+        if self._present and self._present[key := self._unique_key(number, found)]:
+            self._present[key] -= 1
             return Load(number=number, is_present=True)
         topic = target_of(found, self.progress.to)
         try:
@@ -245,31 +247,11 @@ class Importer:
         row = refused_row(number, found, topic, "")
         return Load(number=number, queue=queue, addr=self._addrs[queue], encoded=encoded, message_id=row.message_id)
 
-    def _is_present(self, number: int, found: ExportedMessage) -> bool:
-        if not self._present:
-            return False
-        key = self._unique_key(number, found)
-        if not self._present[key]:
-            return False
-        self._present[key] -= 1
-        return True
-
     def _unique_key(self, number: int, found: ExportedMessage) -> str:
         """The message's own unique key. A message without one gets the same key in every run."""
         own = found.properties.get(props.UNIQUE_KEY)
         made = f"{self.progress.digest}:{number}"
         return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
-
-    def _note_stored(self, result: SendResult) -> None:
-        self._ends[result.queue] = max(self._ends.get(result.queue, 0), result.queue_offset + 1)
-        self._last_offsets[result.queue] = result.queue_offset
-        self.progress.sent_count += 1
-        self.weakly_stored_count += result.status is not SendStatus.SEND_OK
-
-    def _refuse(self, row: RefusedRow) -> None:
-        self.progress.refused.append(row)
-        if len(self.progress.refused) >= REFUSED_SHOWN_MAX:
-            raise TooManyRefusedError(f"{REFUSED_SHOWN_MAX} messages were refused", hint=row.reason)
 
     def _encoded(self, number: int, found: ExportedMessage, queue: MessageQueue) -> EncodedSend:
         requests = self._requests.get(queue)
