@@ -7,7 +7,7 @@ from rmqadmin.cli.options.command_options import Topic, TrueFalse
 from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended, remapped
-from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, MappingWriter, PutPlan, change_mapping
+from rmqadmin.core.topics.static_topics import MakePlan, MappingWriter, PutPlan, change_mapping
 from rmqproto.bodies.static_topics import TopicRemappingDetail
 from rmqproto.errors import NotFoundError, UsageError
 
@@ -32,10 +32,11 @@ def _change(
     call: Call, topic: str, options: MappingOptions, make_plan: MakePlan, put: PutPlan, lines: tuple[str, str]
 ) -> Changes:
     """Carries out a change and says which files it left. ``lines`` are mqadmin's words for the two files."""
-    wish = MappingWish(
-        options.brokers, options.clusters, options.map_file, force=options.force_replace is TrueFalse.TRUE
-    )
-    rows, files = change_mapping(call.admin, topic, wish, make_plan, put, dry_run=call.dry_run, now_ms=call.now_ms())
+    rows, files = change_mapping(
+        call.admin, topic, make_plan, put, brokers=options.brokers, clusters=options.clusters,
+        map_file=options.map_file, force=options.force_replace is TrueFalse.TRUE,
+        dry_run=call.dry_run, now_ms=call.now_ms(),
+    )  # fmt: skip
     said = [line.format(file) for line, file in zip(lines, files, strict=False)]
     if not call.as_mqadmin:
         for line in said:

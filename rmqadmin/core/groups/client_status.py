@@ -43,9 +43,6 @@ class GroupStatusTotals(Row, frozen=True):
     problem_count: Annotated[int, doc("problems of all clients together")]
 
 
-_OTHER_SUBSCRIPTIONS = "has other subscriptions than most"
-
-
 class GroupStatus(ResultOf[ClientStatusRow], frozen=True):
     """A group's clients, one row each."""
 
@@ -55,31 +52,29 @@ class GroupStatus(ResultOf[ClientStatusRow], frozen=True):
 
     def rows(self) -> Sequence[ClientStatusRow]:
         unequal = self._unequal()
-        return [self._row(answer, unequal) for answer in self.answers]
+        return [
+            ClientStatusRow(
+                client_id=answer.connection.client_id,
+                version=version_name(answer.connection.version),
+                consume_type=info.properties.get(CONSUME_TYPE) if (info := answer.info) else None,
+                started_ms=running_info.started_ms(info) if info else None,
+                queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
+                cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,
+                subscriptions=_subscriptions(info) if info else [],
+                problems=[
+                    *(["has other subscriptions than most"] if answer.connection.client_id in unequal else []),
+                    *(_problems(info, self.now_ms) if info else []),
+                ],
+                error=answer.error,
+                jstack=info.jstack if info else None,
+            )
+            for answer in self.answers
+        ]
 
     def _unequal(self) -> list[str]:
         """The clients whose subscriptions differ from those of most. mqadmin compares none in the first two minutes."""
         infos = self._infos()
         return unequal_clients({name: expressions_of(info.subscription_set) for name, info in infos.items()})
-
-    def _row(self, answer: ClientAnswer, unequal: Sequence[str]) -> ClientStatusRow:
-        info = answer.info
-        client_id = answer.connection.client_id
-        return ClientStatusRow(
-            client_id=client_id,
-            version=version_name(answer.connection.version),
-            consume_type=info.properties.get(CONSUME_TYPE) if info else None,
-            started_ms=running_info.started_ms(info) if info else None,
-            queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
-            cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,
-            subscriptions=_subscriptions(info) if info else [],
-            problems=[
-                *([_OTHER_SUBSCRIPTIONS] if client_id in unequal else []),
-                *(_problems(info, self.now_ms) if info else []),
-            ],
-            error=answer.error,
-            jstack=info.jstack if info else None,
-        )
 
     def lines_below(self, width: int | None) -> Iterator[str]:
         """With -s: the stacks of each client's threads."""
@@ -92,32 +87,21 @@ class GroupStatus(ResultOf[ClientStatusRow], frozen=True):
         return {client_id: info for client_id, info in found.items() if info is not None}
 
     def summary(self) -> GroupStatusTotals:
+        all_told = len(self._infos()) == len(self.answers)
         return GroupStatusTotals(
-            same_subscription=self._has_same_subscription(),
+            same_subscription=False if self._unequal() else True if all_told else None,
             problem_count=sum(len(row.problems) for row in self.rows()),
         )
-
-    def _has_same_subscription(self) -> bool | None:
-        if self._unequal():
-            return False
-        return True if len(self._infos()) == len(self.answers) else None
 
     def problem(self) -> str | None:
         return some_failed([answer.error for answer in self.answers], "client")
 
-    def _mqadmin_clients(self) -> str:
-        text = f"{'#Index':10} {'#ClientId':40} {'#Version':20} #ConsumerRunningInfoFile\n"
-        for index, (client_id, version, path) in enumerate(self._files(), 1):
-            text += f"{index:<10} {client_id:40} {version:20} {path}\n"
-        return text
-
-    def _files(self) -> list[tuple[str, str, Path]]:
-        """The client id, version and file of each client that answered."""
-        told = [answer.connection for answer in self.answers if answer.info is not None]
-        return [(one.client_id, version_name(one.version), info_path(self.now_ms, one.client_id)) for one in told]
-
     def mqadmin_text(self) -> str:
-        text, infos = self._mqadmin_clients(), self._infos()
+        text, infos = f"{'#Index':10} {'#ClientId':40} {'#Version':20} #ConsumerRunningInfoFile\n", self._infos()
+        told = [answer.connection for answer in self.answers if answer.info is not None]
+        for index, one in enumerate(told, 1):
+            path = info_path(self.now_ms, one.client_id)
+            text += f"{index:<10} {one.client_id:40} {version_name(one.version):20} {path}\n"
         if not infos:
             return text
         if not running_info.have_same_subscription(infos, self.now_ms):
@@ -217,7 +201,7 @@ class ClientStatus(ResultOf[ConsumedQueueRow], frozen=True):
             client_id=self.client_id,
             subscriptions=_subscriptions(self.info),
             problems=_problems(self.info, self.now_ms),
-            rates={topic: _rates(rate) for topic, rate in sorted(self.info.status_table.items())},
+            rates={topic: msgspec.structs.asdict(rate) for topic, rate in sorted(self.info.status_table.items())},
             properties=self.info.properties,
             user_info=self.info.user_consumer_info,
             jstack=self.info.jstack,
@@ -225,10 +209,6 @@ class ClientStatus(ResultOf[ConsumedQueueRow], frozen=True):
 
     def mqadmin_text(self) -> str:
         return running_info.running_info_text(self.info)
-
-
-def _rates(rate: msgspec.Struct) -> Mapping[str, float]:
-    return {name: getattr(rate, name) for name in rate.__struct_fields__}
 
 
 def write_files(result: GroupStatus) -> None:

@@ -97,12 +97,7 @@ def describe_group(admin: AdminClient, group: str, answers: Answers) -> Describe
         consume_tps=round(offsets.consume_tps, 2),
         topics=_topics(offsets, clients),
         clients=[
-            GroupClientRow(
-                client_id=one.client_id,
-                client_addr=one.client_addr,
-                language=one.language,
-                version=version_name(one.version),
-            )
+            row_of(GroupClientRow, one, version=version_name(one.version))
             for _, one in sorted(clients.connections.items())
         ],
         brokers=configs,

@@ -15,11 +15,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import ClientAnswer, GroupClients, ask_clients
 from rmqadmin.core.groups.running_info import Pace, pace_of
+from rmqadmin.core.topics.routes import queues_to_allocate
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.perm import PERM_READ
 
 BROADCASTING = "BROADCASTING"
 
@@ -99,15 +99,8 @@ class QueueOwners(msgspec.Struct, frozen=True, dict=True):
         """A few words, to stand under the heading ``queues``: ``balanced`` if nothing is wrong."""
         if not self.members:
             return "offline"
-        words = []
-        for state, text in (
-            (QueueState.UNOWNED, "unowned"),
-            (QueueState.SHARED, "owned twice"),
-            (QueueState.UNKNOWN, "unknown"),
-        ):
-            found = self.count(state)
-            if found:
-                words.append(f"{found} {text}")
+        states = (QueueState.UNOWNED, QueueState.SHARED, QueueState.UNKNOWN)
+        words = [f"{found} {state}" for state in states if (found := self.count(state))]
         if self.unequal:
             words.append("unequal subscriptions")
         if self.silent and not self.count(QueueState.UNKNOWN):
@@ -146,8 +139,10 @@ def read_queue_owners(
     """Asks every online client through a broker that knows it. A broker waits 10 s for a silent client, so the deadline
     of ``admin`` decides how many can be asked. The rest is unknown."""
     members = list(map(_member, ask_clients(admin, group, clients, brokers)))
-    topics = set(clients.subscriptions) | {topic for member in members for topic in member.subscriptions or {}}
-    queues: dict[MessageQueue, list[str]] = {queue: [] for queue in _queues_of(admin, topics)}
+    queues: dict[MessageQueue, list[str]] = {}
+    for topic in {*clients.subscriptions, *(topic for member in members for topic in member.subscriptions or {})}:
+        if (route := targets.find_route(admin, topic)) is not None:
+            queues |= {queue: [] for queue in queues_to_allocate(route, topic)}
     for member in members:
         for queue in member.queues or ():
             queues.setdefault(queue, []).append(member.client_id)
@@ -176,14 +171,3 @@ def expressions_of(subscriptions: Iterable[SubscriptionData]) -> dict[str, str]:
         for one in subscriptions
         if not one.topic.startswith(RETRY_PREFIX)
     }
-
-
-def _queues_of(admin: AdminClient, topics: Iterable[str]) -> list[MessageQueue]:
-    """The queues that members share: the readable ones, according to the name server."""
-    found = []
-    for topic in sorted(topics):
-        route = targets.find_route(admin, topic)
-        for data in route.queue_datas if route else []:
-            if data.perm & PERM_READ:
-                found += [MessageQueue(topic, data.broker_name, queue_id) for queue_id in range(data.read_queue_nums)]
-    return found

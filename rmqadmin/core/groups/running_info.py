@@ -1,9 +1,9 @@
 """What a consumer says about itself (307): as Apache prints it, and what is wrong with it (``ConsumerRunningInfo``,
 ``ProcessQueueInfo`` and ``PopProcessQueueInfo``, 5.5.0)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import STARTED_MS, THREADS, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.wording import counted
+
+T = TypeVar("T")
 
 SETTLED_MS = 2 * 60 * 1000
 """How long after its start a client may have a different subscription: a deployment may be in progress."""
@@ -126,9 +128,10 @@ def running_info_text(info: ConsumerRunningInfo) -> str:
     sections = [
         "#Consumer Properties#\n" + _named(info.properties, sorted(info.properties)),
         "#Consumer Subscription#\n" + _subscriptions(info),
-        "#Consumer Offset#\n" + _offsets(info),
-        "#Consumer MQ Detail#\n" + _queues(info),
-        "#Consumer Pop Detail#\n" + _pop_queues(info),
+        "#Consumer Offset#\n" + _by_queue(info.mq_table, "#Consumer Offset", _offset, topic_width=32),
+        "#Consumer MQ Detail#\n" + _by_queue(info.mq_table, "#ProcessQueueInfo", _process_queue),
+        "#Consumer Pop Detail#\n"
+        + _by_queue(info.mq_pop_table, "#ProcessQueueInfo", _pop_queue, head_width=32, topic_width=32),
         "#Consumer RT&TPS#\n" + _rates(info),
         "#User Consume Info#\n" + _named(info.user_consumer_info, sorted(info.user_consumer_info)),
     ]
@@ -149,18 +152,21 @@ def _subscriptions(info: ConsumerRunningInfo) -> str:
     )
 
 
-def _offsets(info: ConsumerRunningInfo) -> str:
-    text = f"{'#Topic':64}  {'#Broker Name':32}  {'#QID':4}  {'#Consumer Offset':20}\n"
-    for queue, state in sorted(info.mq_table.items()):
-        text += f"{queue.topic:32}  {queue.broker_name:32}  {queue.queue_id:<4}  {state.commit_offset:<20}\n"
+def _by_queue(
+    table: Mapping[MessageQueue, T],
+    column: str,
+    text_of: Callable[[T], str],
+    head_width: int = 64,
+    topic_width: int = 64,
+) -> str:
+    text = f"{'#Topic':{head_width}}  {'#Broker Name':32}  {'#QID':4}  {column:20}\n"
+    for queue, state in sorted(table.items(), key=lambda item: item[0]):
+        text += f"{queue.topic:{topic_width}}  {queue.broker_name:32}  {queue.queue_id:<4}  {text_of(state)}\n"
     return text
 
 
-def _queues(info: ConsumerRunningInfo) -> str:
-    text = f"{'#Topic':64}  {'#Broker Name':32}  {'#QID':4}  {'#ProcessQueueInfo':20}\n"
-    for queue, state in sorted(info.mq_table.items()):
-        text += f"{queue.topic:64}  {queue.broker_name:32}  {queue.queue_id:<4}  {_process_queue(state)}\n"
-    return text
+def _offset(state: ProcessQueueInfo) -> str:
+    return f"{state.commit_offset:<20}"
 
 
 def _process_queue(state: ProcessQueueInfo) -> str:
@@ -181,13 +187,6 @@ def _digits(timestamp_ms: int) -> str:
     """``UtilAll.timeMillisToHumanString``: local time to the millisecond."""
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone()
     return f"{moment:%Y%m%d%H%M%S}{timestamp_ms % 1000:03}"
-
-
-def _pop_queues(info: ConsumerRunningInfo) -> str:
-    text = f"{'#Topic':32}  {'#Broker Name':32}  {'#QID':4}  {'#ProcessQueueInfo':20}\n"
-    for queue, state in sorted(info.mq_pop_table.items()):
-        text += f"{queue.topic:32}  {queue.broker_name:32}  {queue.queue_id:<4}  {_pop_queue(state)}\n"
-    return text
 
 
 def _pop_queue(state: Mapping[str, Any]) -> str:

@@ -41,7 +41,8 @@ class UnreadLags:
         self._admin = admin
         self._reads_all = group_count > _ONE_BY_ONE_MAX
         self._lock = Lock()
-        self._offsets: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self._offsets: dict[str, dict[str, dict[str, Mapping[int, int]]]] = {}
+        """Offsets by queue id, by address, topic and group."""
         self._configs: dict[str, Mapping[str, TopicConfig]] = {}
         self.problem: str | None = None
         self._searched_count = 0
@@ -56,25 +57,22 @@ class UnreadLags:
             if addr is None:
                 continue
             try:
-                for name, committed in self._topics_of(addr, group).items():
-                    if topic in (None, name):
-                        found += self._of_topic(broker.broker_name, addr, name, committed)
+                for name, by_group in self._offsets_on(addr).items():
+                    if group in by_group and topic in (None, name):
+                        found += self._of_topic(broker.broker_name, addr, name, by_group[group])
             except RocketMQError as error:
                 self.problem = f"queues that consumers do not read are not known on {broker.broker_name}: {error}"
         return sorted(found, key=lambda one: one.queue)
 
-    def _topics_of(self, addr: str, group: str) -> dict[str, Mapping[int, int]]:
-        """The group's offsets by topic and queue id."""
+    def _offsets_on(self, addr: str) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
         with self._lock:  # so that one thread asks for all
             if addr not in self._offsets:
-                self._offsets[addr] = {}  # a broker that fails is not asked again for the next group
-                self._offsets[addr] = self._admin.all_consumer_offsets(addr).offset_table
-        found = {}
-        for key, offsets in self._offsets[addr].items():
-            topic, _, name = key.partition(_AT_SEPARATOR)
-            if name == group and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-                found[topic] = offsets
-        return found
+                of_broker = self._offsets[addr] = {}  # a broker that fails is not asked again for the next group
+                for key, offsets in self._admin.all_consumer_offsets(addr).offset_table.items():
+                    topic, _, group = key.partition(_AT_SEPARATOR)
+                    if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                        of_broker.setdefault(topic, {})[group] = offsets
+        return self._offsets[addr]
 
     def _of_topic(self, broker_name: str, addr: str, topic: str, committed: Mapping[int, int]) -> list[UnreadQueueLag]:
         found = []
@@ -92,18 +90,13 @@ class UnreadLags:
             is_searched = self._searched_count < _SEARCHED_MAX
             self._searched_count += found is None
         if found is None:
-            config, known = self._config(addr, topic), self._known(addr, topic)
-            found = []
+            config, found = self._config(addr, topic), []
+            known = {each for offsets in self._offsets[addr][topic].values() for each in offsets}
             if config is not None:
                 found = unread_queues(self._admin, broker_name, addr, config, known, is_searched=is_searched)
             with self._lock:
                 self._queues[addr, topic] = found
         return found
-
-    def _known(self, addr: str, topic: str) -> set[int]:
-        """The ids of the topic's queues in which any group has an offset."""
-        tables = self._offsets[addr].items()
-        return {each for key, offsets in tables if key.partition(_AT_SEPARATOR)[0] == topic for each in offsets}
 
     def _config(self, addr: str, topic: str) -> TopicConfig | None:
         if not self._reads_all:

@@ -186,7 +186,8 @@ def _agreement(facts: ClusterFacts) -> Iterator[Finding]:
     known = {key for namesrv in facts.answering for key in _brokers(namesrv)}
     topics = {topic for namesrv in facts.answering for topic in namesrv.topics}
     for namesrv in facts.answering:
-        brokers = sorted({name for name, _, _ in known - _brokers(namesrv)} - _names(namesrv))
+        own = _brokers(namesrv)
+        brokers = sorted({name for name, _, _ in known - own} - {name for name, _, _ in own})
         if brokers:
             what = f"does not know {names_told(brokers)}, which other name servers know"
             fix = "Make each broker register with every name server (namesrvAddr in its settings; "
@@ -219,10 +220,6 @@ def answer_finding(namesrv: NamesrvFacts) -> Finding:
 def _brokers(namesrv: NamesrvFacts) -> set[tuple[str, int, str]]:
     info = namesrv.cluster or ClusterInfo()
     return {(name, id, addr) for name, data in info.broker_addr_table.items() for id, addr in data.broker_addrs.items()}
-
-
-def _names(namesrv: NamesrvFacts) -> set[str]:
-    return {name for name, _, _ in _brokers(namesrv)}
 
 
 def _other(facts: ClusterFacts, namesrv: NamesrvFacts) -> str:

@@ -293,19 +293,18 @@ def is_uneven(config: TopicConfig) -> bool:
 
 
 def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]) -> NamesrvFacts:
+    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+    def ask(topic: str) -> TopicRoute:
+        header = RouteHeader(topic=topic, accept_standard_json_only=True)
+        return admin.read(namesrv.addr, code, header, TopicRoute)
+
     try:
-        found = targets.ask_each(lambda topic: read_route(admin, namesrv.addr, topic), topics)
+        found = targets.ask_each(lambda topic: targets.unless_gone(lambda: ask(topic)), topics)
     except RocketMQError as error:
         return msgspec.structs.replace(namesrv, routes_error=str(error))
     routes = {topic: route for topic, route in zip(topics, found, strict=True) if route is not None}
     return msgspec.structs.replace(namesrv, routes=routes)
-
-
-def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:
-    """The route of a topic from one name server; None if the server does not know the topic or does not answer."""
-    header = RouteHeader(topic=topic, accept_standard_json_only=True)
-    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
-    return targets.unless_gone(lambda: admin.read(namesrv_addr, code, header, TopicRoute))
 
 
 def _now_ms() -> int:

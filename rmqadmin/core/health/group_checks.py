@@ -63,31 +63,22 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[Finding]:
     """One finding of grade OK if nothing is wrong."""
     if standing.error is not None:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
-    members = (
-        []
-        if standing.owners is None
-        else members_findings(
-            standing.group, standing.owners, {queue.queue for queue in standing.queues if queue.lag_count}
-        )
-    )
-    found = [
-        *_retention(standing, now_ms), *members, *_uncommitted(standing), *_unread(standing),
-        *_stuck(standing, now_ms), *_lag(standing, now_ms),
-    ]  # fmt: skip
+    found = [*_retention(standing, now_ms)]
+    if standing.owners is not None:
+        waiting = {queue.queue for queue in standing.queues if queue.lag_count}
+        found += members_findings(standing.group, standing.owners, waiting)
+    found += [*_uncommitted(standing), *_unread(standing), *_stuck(standing, now_ms), *_lag(standing, now_ms)]
     if standing.lacking:
         name, error = next(iter(standing.lacking.items()))
         what = f"where it stands at {names_told(sorted(standing.lacking))} is not known: {name}: {error}"
         found.append(_finding(standing, Grade.WARNING, Check.OFFSETS, what))
-    return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
+    members = counted(standing.member_count or 0, "member")
+    all_well = f"{counted(standing.lag_count, 'message')} behind, {members} online"
+    return found or [_finding(standing, Grade.OK, Check.LAG, all_well)]
 
 
 def _finding(standing: GroupStanding, grade: Grade, check: Check, what: str, fix: str | None = None) -> Finding:
     return Finding(grade, check, Subject(SubjectKind.GROUP, standing.group), what, fix)
-
-
-def _ok_text(standing: GroupStanding) -> str:
-    members = counted(standing.member_count or 0, "member")
-    return f"{counted(standing.lag_count, 'message')} behind, {members} online"
 
 
 def _retention(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
@@ -335,17 +326,24 @@ def with_positions(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
 
 def read_ahead(admin: AdminClient, master: BrokerFacts) -> dict[str, list[str]]:
     """The positions of a master that lie beyond an end, by what that does. What a broker does not tell is left out."""
+    addr, replica, halves = master.replica.broker_addr, master.replica, (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
+    text = master.config.get(_REVIVE_QUEUES, "")
+    count = min(int(text), _REVIVE_QUEUES_MAX) if text.isdecimal() else _REVIVE_QUEUES_DEFAULT
+    behind = replica.count(_TIMER_BEHIND) or 0
     reads = {
-        "delayed messages come late or never": _delay_levels(admin, master),
-        "half messages are not asked about": _transactions(admin, master),
-        "messages that POP consumers did not acknowledge do not come back": _revive_log(admin, master),
-        "timers are lost": _timers(master),
+        "delayed messages come late or never": [*_delay_levels(admin, addr)],
+        "half messages are not asked about": [
+            ahead for topic in halves for ahead in _committed(admin, addr, TRANSACTION_GROUP, topic, 1)
+        ],
+        "messages that POP consumers did not acknowledge do not come back": [
+            *_committed(admin, addr, REVIVE_GROUP, revive_topic(replica.cluster), count)
+        ],
+        "timers are lost": [f"the timer topic (by {-behind:,})"] if behind < 0 else [],
     }
-    return {effect: ahead for effect, found in reads.items() if (ahead := list(found))}
+    return {effect: ahead for effect, ahead in reads.items() if ahead}
 
 
-def _delay_levels(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
-    addr = master.replica.broker_addr
+def _delay_levels(admin: AdminClient, addr: str) -> Iterator[str]:
     try:
         for level, offset in sorted(admin.delay_offsets(addr).offset_table.items()):
             if offset > 0 and offset > (end := admin.max_offset(addr, SCHEDULE_TOPIC, level - 1)):
@@ -354,20 +352,8 @@ def _delay_levels(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
         return
 
 
-def _transactions(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
-    for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC):
-        yield from _committed(admin, master, TRANSACTION_GROUP, topic, 1)
-
-
-def _revive_log(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
-    text = master.config.get(_REVIVE_QUEUES, "")
-    count = min(int(text), _REVIVE_QUEUES_MAX) if text.isdecimal() else _REVIVE_QUEUES_DEFAULT
-    yield from _committed(admin, master, REVIVE_GROUP, revive_topic(master.replica.cluster), count)
-
-
-def _committed(admin: AdminClient, master: BrokerFacts, group: str, topic: str, queue_count: int) -> Iterator[str]:
+def _committed(admin: AdminClient, addr: str, group: str, topic: str, queue_count: int) -> Iterator[str]:
     """Queues of a topic that end before the group's committed offset. The offset is read first: ends only grow."""
-    addr = master.replica.broker_addr
     try:
         for queue_id in range(queue_count):
             offset = admin.consumer_offset(addr, group, topic, queue_id)
@@ -375,9 +361,3 @@ def _committed(admin: AdminClient, master: BrokerFacts, group: str, topic: str, 
                 yield f"{topic}/{queue_id} ({offset:,} of {end:,})"
     except RocketMQError:
         return
-
-
-def _timers(master: BrokerFacts) -> Iterator[str]:
-    behind = master.replica.count(_TIMER_BEHIND)
-    if behind is not None and behind < 0:
-        yield f"the timer topic (by {-behind:,})"

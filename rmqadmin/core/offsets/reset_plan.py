@@ -161,15 +161,11 @@ class Resets(ResultOf[ResetRow], frozen=True):
             return None
         if self.is_one_queue:
             return f"{self.mqadmin_head}\nreset consumer offset to {self.queues[0].new_offset}\n"
-
-        def line(*cells: object) -> str:
-            return "  ".join(f"{cell!s:{_COLUMN}}" for cell in cells) + "\n"
-
-        moved = {one.queue: one.new_offset for one in self.queues}
-        text = (self.mqadmin_head and f"{self.mqadmin_head}\n") + line("#brokerName", "#queueId", "#offset")
-        for queue in sorted(moved):
-            text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
-        return text
+        moved = sorted((one.queue, one.new_offset) for one in self.queues)
+        lines = [("#brokerName", "#queueId", "#offset")]
+        lines += [(cut(queue.broker_name, 32), str(queue.queue_id), str(offset)) for queue, offset in moved]
+        table = "".join("  ".join(f"{cell:{_COLUMN}}" for cell in line) + "\n" for line in lines)
+        return (self.mqadmin_head and f"{self.mqadmin_head}\n") + table
 
 
 def _lags_afterwards(rows: Sequence[ResetRow]) -> list[int | None]:
@@ -241,15 +237,17 @@ def plan_queues(
             hint="Reset it to begin, end, an offset or a time.",
         )
     dated = {one.queue for one in [one for one in found if one.skipped_count][:QUEUES_DATED_MAX]}
-    return targets.ask_each(lambda one: _with_oldest(admin, one) if one.queue in dated else one, found)
 
+    def with_oldest(one: QueueReset) -> QueueReset:
+        """With the time of the first message that is left behind."""
+        if one.queue not in dated:
+            return one
+        first = max(one.old_offset or 0, one.min_offset)
+        there = ConsumeOffset(broker_offset=one.max_offset, consumer_offset=first)
+        oldest_ms = first_waiting_ms(admin, one.broker_addr, one.queue, there)
+        return msgspec.structs.replace(one, oldest_skipped_ms=oldest_ms)
 
-def _with_oldest(admin: AdminClient, planned: QueueReset) -> QueueReset:
-    """With the time of the first message that is left behind."""
-    first = max(planned.old_offset or 0, planned.min_offset)
-    there = ConsumeOffset(broker_offset=planned.max_offset, consumer_offset=first)
-    oldest_ms = first_waiting_ms(admin, planned.broker_addr, planned.queue, there)
-    return msgspec.structs.replace(planned, oldest_skipped_ms=oldest_ms)
+    return targets.ask_each(with_oldest, found)
 
 
 def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset], notice: Notice) -> None:
@@ -298,14 +296,14 @@ def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> lis
 def plan_undo(admin: AdminClient, record: reset_undo.Undo, notice: Notice) -> Resets:
     """The way back of the reset that wrote the undo file, each queue from where the group is now. Changes nothing.
     ``notice`` takes what stays as it is."""
+    noted = record.by_queue()
+    before = {queue: each.committed_offset for queue, each in noted.items()}
     route = admin.topic_route(record.topic)
-    queues = reset.plan(
-        admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
-    )
+    planned = reset.plan(admin, route, record.group, record.topic, lambda _addr, queue, *_: before.get(queue))
     queues = [
-        msgspec.structs.replace(one, undone_offset=record.reset_offset(one.queue))
-        for one in queues
-        if record.has(one.queue)
+        msgspec.structs.replace(one, undone_offset=noted[one.queue].reset_offset)
+        for one in planned
+        if one.queue in noted
     ]
     unknown = sum(one.new_offset is None for one in queues)
     if unknown:

@@ -44,23 +44,8 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     queues: list[UndoQueue]
 
-    def has(self, queue: MessageQueue) -> bool:
-        """Whether the reset was about this queue."""
-        return self._entry(queue) is not None
-
-    def committed_offset(self, queue: MessageQueue) -> int | None:
-        entry = self._entry(queue)
-        return None if entry is None else entry.committed_offset
-
-    def reset_offset(self, queue: MessageQueue) -> int | None:
-        entry = self._entry(queue)
-        return None if entry is None else entry.reset_offset
-
-    def _entry(self, queue: MessageQueue) -> UndoQueue | None:
-        for entry in self.queues:
-            if (entry.broker_name, entry.queue_id) == (queue.broker_name, queue.queue_id):
-                return entry
-        return None
+    def by_queue(self) -> dict[MessageQueue, UndoQueue]:
+        return {MessageQueue(self.topic, each.broker_name, each.queue_id): each for each in self.queues}
 
 
 def undo_dir() -> Path:

@@ -1,6 +1,7 @@
 """What brokers say about themselves (28): lists the replicas of every cluster, asks them, and makes rows of the
 answers."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.results import TIME, ResultColumn, Row, doc
+from rmqadmin.core.results import TIME, ResultColumn, Row, doc, row_of
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
 
@@ -37,15 +38,6 @@ class StatusRow(Row, frozen=True):
             return msgspec.structs.replace(column, is_time=is_moment)
         unit = next((unit for unit, names in _UNITS.items() if names.search(self.name)), "")
         return msgspec.structs.replace(column, name=f"value{unit}")
-
-
-def _number_or_text(text: str) -> str | int | float:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -137,11 +129,9 @@ def broker_row(replica: Replica, perm: int | None = None) -> BrokerRow:
         found = replica.number(name)
         return None if found is None else round(found, 2)
 
-    return BrokerRow(
-        cluster=replica.cluster,
-        broker_name=replica.broker_name,
-        broker_id=replica.broker_id,
-        broker_addr=replica.broker_addr,
+    return row_of(
+        BrokerRow,
+        replica,
         version=replica.info.get("brokerVersionDesc"),
         in_tps=rate("putTps"),
         out_tps=rate("getTransferredTps"),
@@ -159,13 +149,19 @@ def broker_row(replica: Replica, perm: int | None = None) -> BrokerRow:
         disk_ratio=replica.number("commitLogDiskRatio"),
         active=replica.is_serving,
         perm=perm,
-        error=replica.error,
     )
 
 
 def status_rows(broker_addr: str, info: Mapping[str, str]) -> list[StatusRow]:
     """One broker's state values, by name."""
-    return [StatusRow(broker_addr=broker_addr, name=name, value=_number_or_text(info[name])) for name in sorted(info)]
+    rows = []
+    for name in sorted(info):
+        value: str | int | float = info[name]
+        for kind in (float, int):
+            with contextlib.suppress(ValueError):
+                value = kind(info[name])
+        rows.append(StatusRow(broker_addr=broker_addr, name=name, value=value))
+    return rows
 
 
 def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:

@@ -44,9 +44,8 @@ move have room."""
 
 
 def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) -> list[str]:
-    """The broker names of ``-b`` or ``-c``, separated by commas. With neither, those of the only
-    cluster; UsageError for both.
-    NotFoundError for an unknown name."""
+    """The broker names of ``-b`` or ``-c``, separated by commas. With neither, those of the only cluster; UsageError
+    for both. NotFoundError for an unknown name."""
     if brokers is None and clusters is None:
         clusters = targets.only_cluster(info)
     targets.check_one_of(brokers, clusters)
@@ -292,15 +291,6 @@ def rounded_up(offset: int) -> int:
 # --- a whole change --------------------------------------------------------------------------------------------------
 
 
-class MappingWish(msgspec.Struct, frozen=True):
-    """What the command line says besides the topic. ``map_file``: write this file's mapping instead of a new one."""
-
-    brokers: str | None
-    clusters: str | None
-    map_file: str | None
-    force: bool
-
-
 MakePlan = Callable[[Configs, list[str]], TopicRemappingDetail]
 """Makes a plan from the present mapping and the names of the chosen brokers."""
 
@@ -308,16 +298,27 @@ PutPlan = Callable[[MappingWriter, TopicRemappingDetail], None]
 
 
 def change_mapping(
-    admin: AdminClient, topic: str, wish: MappingWish, make_plan: MakePlan, put: PutPlan, *, dry_run: bool, now_ms: int
+    admin: AdminClient,
+    topic: str,
+    make_plan: MakePlan,
+    put: PutPlan,
+    *,
+    brokers: str | None,
+    clusters: str | None,
+    map_file: str | None,
+    force: bool,
+    dry_run: bool,
+    now_ms: int,
 ) -> tuple[list[ChangeRow], list[str]]:
     """Plans and carries out a change of a static topic; one row per broker, and the files that keep the mapping before
-    and after. A dry run writes no files. Raises the first error of a broker, after which nothing more is written."""
+    and after. A dry run writes no files. Raises the first error of a broker, after which nothing more is written.
+    ``map_file``: writes this file's mapping instead of a new one."""
     info = admin.cluster_info()
-    names = meant_names(info, wish.brokers, wish.clusters)
+    names = meant_names(info, brokers, clusters)
     before = read_configs(admin, info, topic)
     files: list[str] = []
-    if wish.map_file is not None:
-        plan = load_mapping(wish.map_file, topic)
+    if map_file is not None:
+        plan = load_mapping(map_file, topic)
     else:
         plan = make_plan(before, names)
         if not dry_run:
@@ -327,5 +328,5 @@ def change_mapping(
     plan = completed(plan, info)
     addrs = master_addrs(info, plan.broker_config_map)
     if not dry_run:
-        put(MappingWriter(admin, addrs, files[-1] if files else wish.map_file, force=wish.force), plan)
+        put(MappingWriter(admin, addrs, files[-1] if files else map_file, force=force), plan)
     return rows_of(plan, before, addrs, done=not dry_run), files
