@@ -22,7 +22,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.app_base import BaseApp
-from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, KeysScreen, LineDialog
 from rmqadmin.tui.key_map import KEYS, bound
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
@@ -328,8 +328,6 @@ class DashboardApp(BaseApp):
 
     def action_keys(self) -> None:
         """Shows every key of the focused widget and its screen."""
-        from rmqadmin.tui.dialogs.dialog import KeysScreen
-
         self.push_screen(KeysScreen(self.screen))
 
     async def action_command_line(self, text: str = "") -> None:
@@ -364,8 +362,6 @@ class DashboardApp(BaseApp):
             self.set_read_only(False)
 
     def _ask_for_name(self, locked_by: str) -> None:
-        from rmqadmin.tui.dialogs.dialog import LineDialog
-
         async def unlock(text: str) -> str | None:
             if text != locked_by:
                 return "it stays locked: that is not its name"

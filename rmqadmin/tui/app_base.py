@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
@@ -30,6 +32,32 @@ AWAY_AFTER_MS = 30_000
 """After this long without a key or a click, the user counts as away."""
 
 _SERVER_LOOKED_FOR_S = 2.0
+
+
+_FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Rich's pictures load a font from a public server, but a picture in a manual should load nothing."""
+
+_FONT = "font-family: Fira Code, monospace;"
+_OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
+"""Fonts that systems have. Both contain every character that tables and sparklines use."""
+
+_PICTURES_MAX = 10_000
+
+
+def picture_of(app: App[Any]) -> str:
+    """The screen as SVG that loads nothing from the network."""
+    return _FONT_FACES.sub("", app.export_screenshot(title="rmqadmin tui", simplify=True)).replace(_FONT, _OWN_FONT)
+
+
+def save_picture(app: App[Any], folder: Path, name: str) -> Path:
+    """Saves the screen as an SVG file under a name that is free. Returns its path."""
+    picture = picture_of(app)
+    for number in range(1, _PICTURES_MAX):
+        path = folder / f"{name}{f'-{number}' if number > 1 else ''}.svg"
+        with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(picture)
+            return path
+    raise FileExistsError(f"{folder} holds {_PICTURES_MAX} pictures of {name}")
 
 
 class BaseApp(App[None]):
@@ -175,14 +203,13 @@ class BaseApp(App[None]):
 
     def action_save_picture(self) -> None:
         """Saves a picture in the current directory; in a browser, among its downloads."""
-        from rmqadmin.tui.picture import picture_name, picture_of, save_picture
-
+        name = f"rmqadmin-{self.screen.file_name if isinstance(self.screen, DashboardScreen) else 'dialog'}"
         if self.is_web:
-            name = f"{picture_name(self)}.svg"
-            self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
+            picture = io.StringIO(picture_of(self))
+            self.deliver_text(picture, save_filename=f"{name}.svg", mime_type="image/svg+xml")
         else:
             try:
-                self.say(f"saved {save_picture(self, Path.cwd())}")
+                self.say(f"saved {save_picture(self, Path.cwd(), name)}")
             except OSError as error:
                 self.say(f"the picture was not saved: {Path.cwd()}: {error.strerror or error}", is_error=True)
 

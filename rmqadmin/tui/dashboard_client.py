@@ -44,8 +44,8 @@ class DashboardClient(DeadlineClient):
 
 
 class AuditedClient(DashboardClient):
-    """``trail`` belongs to this client alone. The first change (``before_change``) begins it, and closing the client
-    ends it."""
+    """The client that makes a change: its requests to each server go into the log of changes. ``trail`` belongs to this
+    client alone. The first change (``before_change``) begins it, and closing the client ends it."""
 
     trail: AuditTrail
     _changes: tuple[AuditedChange, ...] = ()

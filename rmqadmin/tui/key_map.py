@@ -135,7 +135,8 @@ _OTHERS = {"。": ".", "、": "/", "　": " "}
 
 
 def as_narrow(event: Key) -> Key:
-    """The key that was meant. Not for a line of text, where it is what the user typed."""
+    """The key that was meant by one in full width, as Chinese and Japanese input methods send them: ``：？／`` are the
+    keys ``:?/``. Not for a line of text, where it is what the user typed."""
     wide = event.character
     if wide is None or len(wide) != 1 or not (_FIRST <= ord(wide) <= _LAST or wide in _OTHERS):
         return event

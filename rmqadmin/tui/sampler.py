@@ -97,7 +97,8 @@ class Sampler:
         intervals_s = {
             "brokers": self._brokers_interval_s, "name servers": lambda: max(SERVERS_MIN_S, self._brokers_interval_s()),
             "members": lambda: max(self._groups_interval_s(), groups.members_interval_s(*self._states)),
-            "sets": self._sets_interval_s, "tables": lambda: max(TABLES_MIN_S, interval_s()),
+            "sets": lambda: max(WRONG_SETS_MIN_S if self.pulse.is_set_wrong else SETS_MIN_S, interval_s()),
+            "tables": lambda: max(TABLES_MIN_S, interval_s()),
         }  # fmt: skip
         self._feeds = {
             part: Feed(
@@ -120,18 +121,14 @@ class Sampler:
         return [self._feeds["brokers"], self._feeds["groups"]]
 
     async def _take(self, part: str, feed: Feed) -> None:
+        """Takes a reading, and records it. A step of the recording spans the time between two readings of the brokers.
+        A thread packs it."""
         try:
             await self._takes[part](feed)
         finally:
-            await self._record(part)
-
-    async def _record(self, part: str) -> None:
-        """Records a reading. A step of the recording spans the time between two readings of the brokers. A thread packs
-        it."""
-        if self._recording is not None:
-            if part == "brokers":
+            if self._recording is not None and part == "brokers":
                 await asyncio.to_thread(self._recording.end_step, self._now_ms())
-            else:
+            elif self._recording is not None:
                 self._recording.taken(self._now_ms(), part)
 
     @property
@@ -162,9 +159,6 @@ class Sampler:
         if any(self._memory.gone_text(name) is None for name in self.pulse.groups.lacks):
             busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # waiting for a silent broker makes no work for anybody
         return max(wanted_s, busy_s)
-
-    def _sets_interval_s(self) -> float:
-        return max(WRONG_SETS_MIN_S if self.pulse.is_set_wrong else SETS_MIN_S, self._interval_s())
 
     # --- readings ----------------------------------------------------------------------------------------------------
 
@@ -198,10 +192,12 @@ class Sampler:
         self.groups_s = time.monotonic()
         feed.problems = lacks_text(lags.lacks)
         self._changed()
-        known = await feed.ask(pulse.read_topics, memory)
-        self.pulse.take_topics(known.topics, known.broker_names)
-        await self._take_topic_rates(feed, known.topics)
-        with_letters = known.groups_with_letters()
+        known_topics, broker_names = await feed.ask(pulse.read_topic_names, memory)
+        self.pulse.take_topics(known_topics, broker_names)
+        wanted = self.pulse.alerts.wanted(Condition.ZERO_RATE, "topic", known_topics)
+        if rated := self._rates_turns.next(wanted, RATES_ASKED_MAX):
+            self.pulse.take_rows(SubjectKind.TOPIC, await feed.ask(pulse.read_topic_rows, memory, rated))
+        with_letters = [topic.removeprefix(DLQ_PREFIX) for topic in known_topics if topic.startswith(DLQ_PREFIX)]
         asked = {group: DLQ_PREFIX + group for group in self._letters_turns.next(with_letters, LETTERS_ASKED_MAX)}
         self.pulse.take_letters(with_letters, await feed.ask(messages.read_depths, memory, asked))
         if not self.letters_s:
@@ -219,14 +215,6 @@ class Sampler:
             await feed.ask(topics.read_places, self._memory)
             await feed.ask(groups.read_places, self._memory)
             self._placed, self._placed_ms = answering, now_ms
-
-    async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
-        """Reads the rates of topics that an alert is about."""
-        wanted = self.pulse.alerts.wanted(Condition.ZERO_RATE, "topic", known)
-        asked = self._rates_turns.next(wanted, RATES_ASKED_MAX)
-        if asked:
-            found = await feed.ask(pulse.read_topic_rows, self._memory, asked)
-            self.pulse.take_rows(SubjectKind.TOPIC, found)
 
     async def _take_members(self, feed: Feed) -> None:
         """Asks the groups one by one, so that a silent member does not hold up the groups before its own."""

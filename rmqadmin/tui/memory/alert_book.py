@@ -124,7 +124,7 @@ class AlertBook:
         self.look_at_rates(at_ms, "broker", {key: facts[key].in_tps if key in facts else None for key in seen})
 
     def look_at_rates(self, at_ms: int, about: str, rates: Mapping[str, float | None], *, are_all: bool = True) -> None:
-        values = {name: Bounds.exactly(_is_zero(one)) for name, one in rates.items()}
+        values = {name: Bounds.exactly(None if one is None else float(one == 0)) for name, one in rates.items()}
         self.look(at_ms, Condition.ZERO_RATE, about, values, are_all=are_all)
 
     def look_at_lags(self, at_ms: int, found: GroupLags, before: Mapping[str, GroupLag]) -> None:
@@ -165,10 +165,6 @@ def _subject(rule: AlertRule, name: str) -> Subject:
 
 def _grade(rule: AlertRule) -> Grade:
     return Grade.ERROR if rule.is_critical else Grade.WARNING
-
-
-def _is_zero(value: float | None) -> float | None:
-    return None if value is None else float(value == 0)
 
 
 def _count(value: float) -> str:

@@ -54,7 +54,8 @@ class Standstill(msgspec.Struct, frozen=True):
 
 
 class Standstills:
-    """Of all groups."""
+    """Since when each group has consumed nothing, by one reading after the other. A broker that is lost meanwhile
+    changes the sums, but not that."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, Standstill] = {}

@@ -3,7 +3,9 @@ are dropped as soon as the answer is read."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 
@@ -29,26 +31,13 @@ def _resource(grant: Grant) -> str | None:
     return "everything" if is_super else "nothing granted"
 
 
-def _source_ips(grant: Grant) -> str | None:
-    if grant.entry is None:
-        return None
-    return ", ".join(grant.entry.source_ips) if grant.entry.source_ips else "any"
+def _word(name: str, value: Callable[[Grant], str | None], warns: str, **how: Any) -> Column:
+    """A word, highlighted if it is ``warns``."""
+    mark = lambda grant: Mark.WARN if (value(grant) or "").lower() == warns else None  # noqa: E731
+    return Column(name=name, value=value, mark=mark, **how)
 
 
-def _decision(grant: Grant) -> str | None:
-    return grant.entry.decision if grant.entry else None
-
-
-def _decision_mark(grant: Grant) -> Mark | None:
-    return Mark.WARN if (_decision(grant) or "").lower() == "deny" else None
-
-
-def _status(grant: Grant) -> str | None:
-    return grant.user.user_status if grant.user else None
-
-
-def _status_mark(grant: Grant) -> Mark | None:
-    return Mark.WARN if (_status(grant) or "").lower() == "disable" else None
+_of_broker = Column(name="broker_name", value=attrgetter("replica.broker_name"), importance=VITAL)
 
 
 class AccessScreen(TableScreen):
@@ -68,18 +57,18 @@ class AccessScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column(name="subject", importance=VITAL),
-            *(
-                [Column(name="broker_name", value=lambda grant: grant.replica.broker_name, importance=VITAL)]
-                if self._replica is None
-                else []
-            ),
-            Column(name="type", value=lambda grant: grant.user.user_type if grant.user else None),
-            Column(name="status", value=_status, mark=_status_mark),
-            Column(name="policy", value=lambda grant: grant.policy_type, importance=MINOR),
+            *([] if self._replica else [_of_broker]),
+            Column(name="type", value=lambda grant: grant.user and grant.user.user_type),
+            _word("status", lambda grant: grant.user.user_status if grant.user else None, "disable"),
+            Column(name="policy", value=attrgetter("policy_type"), importance=MINOR),
             Column(name="resource", value=_resource, importance=VITAL),
-            Column(name="actions", value=lambda grant: ", ".join(grant.entry.actions) if grant.entry else None),
-            Column(name="source", words="from", value=_source_ips),
-            Column(name="decision", value=_decision, mark=_decision_mark, importance=VITAL),
+            Column(name="actions", value=lambda grant: grant.entry and ", ".join(grant.entry.actions)),
+            Column(
+                name="source",
+                words="from",
+                value=lambda grant: grant.entry and (", ".join(grant.entry.source_ips or ()) or "any"),
+            ),
+            _word("decision", lambda grant: grant.entry.decision if grant.entry else None, "deny", importance=VITAL),
         ]
 
     def __init__(self, replica: Replica | None = None):

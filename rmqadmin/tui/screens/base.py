@@ -23,8 +23,7 @@ from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter
 from rmqadmin.tui.screens.tabs import MORE, Places, TabLine, TabScreen
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail
-from rmqadmin.tui.widgets.frame import SIZE_MIN, PathLine, ShownLine, TooSmall, VerdictLine, age_of
-from rmqadmin.tui.widgets.tables.cut_line import CutLine
+from rmqadmin.tui.widgets.frame import SIZE_MIN, CutLine, PathLine, ShownLine, TooSmall, VerdictLine, age_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
 

@@ -36,6 +36,8 @@ from rmqproto.wording import counted, names_told
 
 
 class MapScreen(DashboardScreen):
+    """What is wrong and what to do about it, the map, and what has changed of it."""
+
     AUTO_FOCUS = "#map"
 
     def __init__(self) -> None:
@@ -101,6 +103,9 @@ def _lease_text(left_ms: int | None) -> str:
 
 
 class BrokerSetsScreen(MapScreen):
+    """The master of each set, the slaves that could take over, how far they are behind, and each handover as it
+    happens."""
+
     step = "Replicas"
     file_name = "replicas"
     ANSWER_WAIT_MAX_S = SERVER_WAIT_MAX_S
@@ -218,6 +223,8 @@ class OwnedRow(msgspec.Struct, frozen=True):
 
 
 class RebalanceScreen(MapScreen):
+    """The owner of each queue of a group, and its previous owner."""
+
     file_name = "rebalance"
     ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
 

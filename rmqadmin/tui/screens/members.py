@@ -172,6 +172,8 @@ def _problem_mark(fact: ClientFact) -> Mark | None:
 
 
 class ClientScreen(TableScreen):
+    """One online client of a group: what it reports about itself, and what is wrong with it."""
+
     NOUN = ("value", "values")
     ROWS_OPEN = False
     ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
@@ -213,6 +215,9 @@ _NEVER = 1e9
 
 
 class StackScreen(DashboardScreen):
+    """The stacks of a member's threads, as the member reports them (`consumerStatus -s`). They are read only when the
+    screen opens and on ``r``, because the member stops all its threads for it."""
+
     file_name = "stack"
     EVERY = _NEVER
     AUTO_FOCUS = "Lines"

@@ -61,7 +61,7 @@ _BODY_ACTIONS = ("fold", "copy_body", "export", "pager")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A body, unpacked and parsed. ``problem`` says why it is shown as stored, ``why_no_tree`` why it is not parsed."""
+    """A body, unpacked and parsed, if it can be. ``problem`` says why it is shown as stored."""
 
     body: bytes
     problem: str | None

@@ -20,15 +20,16 @@ from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.tables.sparkline import sparkline
-from rmqadmin.core.units import clock, elapsed, unchanged_text
+from rmqadmin.core.units import at_least, clock, elapsed, rate, unchanged_text
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.history import SAMPLES_MAX
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.row_parts import of_subject
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail, finding_lines
-from rmqadmin.tui.widgets.plot import Plots
+from rmqadmin.tui.widgets.plot import Form, Plot, whole
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 
 BREAK_HEIGHT = 30
 """From so many lines on, parts are higher. Their heights never depend on how many rows there are, so nothing jumps."""
+
+_PLOTS: dict[str, tuple[str, Form]] = {
+    "in_tps": ("in/s", rate), "out_tps": ("out/s", rate), "lag_count": ("lag of all groups", whole),
+}  # fmt: skip
+"""Numbers of the whole cluster, side by side: the title of each, and how to format a value."""
 
 _LISTED = {SubjectKind.BROKER_SET: "replicas", SubjectKind.NAME_SERVER: "nameservers"}
 """The place where all of a kind are listed that have no screen of their own."""
@@ -65,7 +71,7 @@ class PulseScreen(DashboardScreen):
         self.brokers = self._table("brokers", broker_columns())
         self.worst = self._table("worst", worst_columns())
         self.changes = self._table("changes", change_columns(), has_titles=False)
-        self.plots = Plots(id="plots")
+        self.plots = Horizontal(*(Plot(id=field) for field in _PLOTS), id="plots")
         self._counted: tuple[int, int] | None = None
         """How many are broken, and worth a look, in the title on screen."""
         self._was_complete = False
@@ -129,7 +135,11 @@ class PulseScreen(DashboardScreen):
             return
         self._show_numbers(sampler)
         self._show_words(sampler)
-        self.plots.show(sampler.pulse)
+        for field, (title, form) in _PLOTS.items():
+            values = sampler.pulse.cluster_values(field, SAMPLES_MAX)
+            latest = form(values[-1] if values else None)
+            told = at_least(latest) if sampler.pulse.is_part(field) else latest
+            self.query_one(f"#{field}", Plot).show(title, values, form, latest=told)
         self.show_frame()
 
     def _show_numbers(self, sampler: Sampler) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -44,15 +42,8 @@ class QuestionInput(CompactInput):
     BINDINGS: ClassVar[list[BindingType]] = [
         enter("Ask"),
         Binding("tab", "app.focus_next", "Next field", priority=True),
-        Binding("escape", "leave", "Leave the line"),
+        Binding("escape", "screen.leave_line", "Leave the line"),
     ]
-
-    @dataclass
-    class Left(Message):
-        pass
-
-    def action_leave(self) -> None:
-        self.post_message(self.Left())
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -112,7 +103,7 @@ class SearchScreen(MarkedMessagesScreen):
     def interval_s(self) -> None:
         """None: this screen only asks on request."""
 
-    def on_question_input_left(self) -> None:
+    def action_leave_line(self) -> None:
         self.set_focus(self.table)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

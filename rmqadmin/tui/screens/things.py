@@ -193,25 +193,21 @@ class AlertsScreen(TableScreen):
         self.table.set_rows((f"{row.number} {row.name}", row) for row in rows)
 
 
-def _log() -> RowsScreen:
-    return RowsScreen(AuditRow, ("change", "changes"), things.read_log, "nothing was changed from this machine")
-
-
-def _producers() -> RowsScreen:
-    return RowsScreen(ProducerRow, ("producer", "producers"), things.read_producers, "no producer is online")
-
-
 LISTS: dict[str, tuple[str, Callable[[], DashboardScreen]]] = {
     "alerts": ("Alerts", AlertsScreen),
     "clients": ("Clients", ClientsScreen),
     "delays": ("Delays", delays),
     "half": ("Half messages", halves),
-    "log": ("Log", _log),
+    "log": ("Log", partial(
+        RowsScreen, AuditRow, ("change", "changes"), things.read_log, "nothing was changed from this machine",
+    )),
     "nameservers": ("Name servers", NameServersScreen),
-    "producers": ("Producers", _producers),
+    "producers": ("Producers", partial(
+        RowsScreen, ProducerRow, ("producer", "producers"), things.read_producers, "no producer is online",
+    )),
     "replicas": ("Replicas", BrokerSetsScreen),
     "users": ("Users", AccessScreen),
-}
+}  # fmt: skip
 """By the word of the place: the screen's name in the path, and what makes it."""
 
 

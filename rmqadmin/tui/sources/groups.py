@@ -12,9 +12,9 @@ from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting, read_min_offsets
 from rmqadmin.core.groups.queue_owners import read_queue_owners
-from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
+from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading
-from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
+from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import BrokerData
@@ -111,15 +111,17 @@ _TABLES = "groups"
 """The key in the memory."""
 
 
-def _all_groups(admin: AdminClient, broker: BrokerData) -> SubscriptionGroups:
-    return admin.all_groups(broker.selected_addr() or "")
+def read_places(admin: AdminClient, memory: ClusterMemory) -> tuple[Cluster, Tables[SubscriptionGroups]]:
+    """Reads which groups each broker has, so that sums know what a broker had once it is gone."""
+    cluster = read_askable(admin, memory)
+    tables = read_tables(memory, cluster, _TABLES, lambda broker: admin.all_groups(broker.selected_addr() or ""))
+    return cluster, tables
 
 
 def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
     """Reads every group that a broker has a configuration of, system groups last. For brokers that do not answer, it
     uses their last answers."""
-    cluster = read_askable(admin, memory)
-    tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_groups(admin, broker))
+    cluster, tables = read_places(admin, memory)
     by_name = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
     enabled: dict[str, dict[str, bool]] = {}
     for broker_name, table in tables.by_broker.items():
@@ -155,11 +157,6 @@ def may_lack(memory: ClusterMemory, group: str | None, broker_names: Collection[
         return known is None or (bool(known) if group is None else group in known)
 
     return tuple(name for name in broker_names if may(name))
-
-
-def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
-    """Reads which groups each broker has, so that sums know what a broker had once it is gone."""
-    read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_groups(admin, broker))
 
 
 def last_configs(memory: ClusterMemory, facts: GroupFacts) -> list[SubscriptionGroupConfig]:

@@ -30,7 +30,7 @@ from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
-from rmqproto.names import DLQ_PREFIX, is_system_group
+from rmqproto.names import is_system_group
 
 WORST_LOOKED_AT = 16
 """For how many groups each round reads the first waiting messages: those that may have the longest lag time."""
@@ -139,19 +139,10 @@ def read_topic_rows(admin: AdminClient, memory: ClusterMemory, topics: Collectio
     return {topic: read(topic) for topic in topics}
 
 
-class TopicsRead(msgspec.Struct, frozen=True):
-    """The topics and broker names that the nameserver knows."""
-
-    topics: list[str]
-    broker_names: list[str]
-
-    def groups_with_letters(self) -> list[str]:
-        return [topic.removeprefix(DLQ_PREFIX) for topic in self.topics if topic.startswith(DLQ_PREFIX)]
-
-
-def read_topics(admin: AdminClient, memory: ClusterMemory) -> TopicsRead:
+def read_topic_names(admin: AdminClient, memory: ClusterMemory) -> tuple[list[str], list[str]]:
+    """The topics and the broker names that the nameserver knows."""
     cluster = read_askable(admin, memory)
-    return TopicsRead(sorted(admin.topic_list()), [broker.broker_name for broker in cluster.brokers])
+    return sorted(admin.topic_list()), [broker.broker_name for broker in cluster.brokers]
 
 
 def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> GroupState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -85,44 +85,30 @@ class TopicNumbers(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """Everything that the rows of topics are made from."""
-
-    cluster: Cluster
-    names: list[str]
-    tables: Tables[TopicConfigs]
-
-
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     """Reads every topic that the nameserver or a master knows: ordinary ones first, then dead-letter, retry and system
     topics. For brokers that do not answer, it uses their last answers. Returns the same object if the servers' answers
     are the same as before, so that rows are not made again."""
-    cluster = read_askable(admin, memory)
-    names = admin.topic_list()
-    tables = read_tables(memory, cluster, TOPIC_TABLES, lambda broker: _all_topics(admin, broker))
-    told = _Told(cluster, names, tables)
+    told = (*read_places(admin, memory), admin.topic_list())
     before, found = memory.last(_ROWS, "") or (None, None)
     if found is None or before != told:
-        found = _found(told)
+        found = _found(*told)
         memory.keep(_ROWS, "", (told, found))
     rows: Found[TopicFacts] = found
     return rows
 
 
-def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
+def read_places(admin: AdminClient, memory: ClusterMemory) -> tuple[Cluster, Tables[TopicConfigs]]:
     """Reads which topics each broker has, so that sums know what a broker had once it is gone."""
-    read_tables(memory, read_askable(admin, memory), TOPIC_TABLES, lambda broker: _all_topics(admin, broker))
+    cluster = read_askable(admin, memory)
+    tables = read_tables(memory, cluster, TOPIC_TABLES, lambda broker: admin.all_topics(broker.selected_addr() or ""))
+    return cluster, tables
 
 
-def _all_topics(admin: AdminClient, broker: BrokerData) -> TopicConfigs:
-    return admin.all_topics(broker.selected_addr() or "")
-
-
-def _found(told: _Told) -> Found[TopicFacts]:
-    cluster, tables = told.cluster, told.tables
+def _found(cluster: Cluster, tables: Tables[TopicConfigs], names: Sequence[str]) -> Found[TopicFacts]:
     askable = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
     own = topics_of_servers(cluster.info) | set(cluster.gone)
-    configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in told.names}
+    configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in names}
     for broker_name, table in tables.by_broker.items():
         for name, config in table.topic_config_table.items():
             configs.setdefault(name, {})[broker_name] = config

@@ -22,6 +22,7 @@ from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 CONTEXT_STYLES = {
     ContextColor.RED: "white on #b3261e",
@@ -36,6 +37,7 @@ _BETWEEN = " › "
 _GAP = "  ·  "
 _PADDING = 2
 _SERVERS_WIDTH_MIN, _STEP_WIDTH_MIN = 15, 8
+_CUT_HEIGHT, _CUT_GAP = 2, "   "
 _LINES_MAX = 3
 """Of what is shown: an error may need more than one."""
 
@@ -171,6 +173,37 @@ def _trouble(feeds: Sequence[Feed], *, asks_again: bool) -> Content | None:
     return None
 
 
+class CutLine(FrameLine):
+    """Two lines under a table that is too narrow for its columns. They show the cells of the cursor's row that are
+    shortened or left out, so that no number and no end of an error is lost on a small terminal. Hidden while everything
+    fits. Call ``show`` when the cursor or its row has moved."""
+
+    def show(self, table: RowTable | None) -> None:
+        """Shows the cut cells of the cursor's row in ``table``; nothing if that is None."""
+        line = None if table is None else table.cursor_line
+        is_squeezed = table is not None and line is not None and (table.cells.is_squeezed or bool(line.errors))
+        if self.display != is_squeezed:
+            self.display = is_squeezed
+        if table is not None and is_squeezed:
+            self.tell(self._content(table))
+
+    def _content(self, table: RowTable) -> Content:
+        """The cut cells, as many as two lines hold. Texts longer than a line, such as bodies, come last and are
+        shortened."""
+        width = self.room
+        left = width * _CUT_HEIGHT - width // 4
+        parts: list[Content] = []
+        for cell in sorted(table.cut_cells(), key=lambda cell: display_width(cell.text) > width):
+            if left <= len(cell.title) + 1:
+                parts.append(Content("…"))
+                break
+            text = shortened_at_end(cell.text, left - len(cell.title) - 1)
+            title = Content.styled(cell.title, "$text-muted")
+            parts.append(Content.assemble(title, " ", literal(text)))
+            left -= len(cell.title) + 1 + len(text) + len(_CUT_GAP)
+        return in_lines(Content(_CUT_GAP).join(parts), width)
+
+
 def in_lines(content: Content, width: int, *, lines_max: int | None = None) -> Content:
     """Wraps ``content`` at ``width`` cells. Lines break between parts, so that a title stays with its text, or else
     between words, but not before a long one, whose title would then stand alone and whose end would be cut off.
@@ -179,8 +212,10 @@ def in_lines(content: Content, width: int, *, lines_max: int | None = None) -> C
     while display_width(content.plain) > width and len(lines) + 1 != lines_max:
         text = content.plain
         end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
-        breaks = (*(text.rfind(gap, 0, end + len(gap)) for gap in (_GAP, "   ")), text.rfind(" ", 0, end + 1))
-        near = (at for at in breaks if at > 0 and display_width(text[at:end]) <= _gap_max(width))
+        breaks = (*(text.rfind(gap, 0, end + len(gap)) for gap in (_GAP, _CUT_GAP)), text.rfind(" ", 0, end + 1))
+        near = (
+            at for at in breaks if at > 0 and display_width(text[at:end]) <= width // 4
+        )  # few move to the next line
         if (blank := next(near, None)) is not None:
             lines.append(content[:blank].rstrip())
             content = content[len(text) - len(text[blank:].lstrip(" ·")) :]
@@ -188,8 +223,3 @@ def in_lines(content: Content, width: int, *, lines_max: int | None = None) -> C
             lines.append(content[:end])
             content = content[end:]
     return Content("\n").join([*lines, content])
-
-
-def _gap_max(width: int) -> int:
-    """How many cells of a line a break at a blank may move to the next line."""
-    return width // 4

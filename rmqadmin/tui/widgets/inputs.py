@@ -29,6 +29,8 @@ def enter(word: str) -> Binding:
 
 
 class CompactInput(Input):
+    """An input without a border. Lines that are pasted into it become one."""
+
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, compact=True, **options)
 

@@ -94,7 +94,7 @@ def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
             )
         except (ValueError, RecursionError):
             return None
-        lines = _Pruner().lines(root)
+        lines = _lines(root)
         root = None  # frees half a million objects before a garbage collection can begin
         return lines
 
@@ -112,33 +112,23 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Pruner:
-    """Keeps the first NODES_MAX values, and adds lines where others are left out."""
+def _lines(root: Any) -> list[BranchLine]:
+    """The lines of the first NODES_MAX values, and where others are left out, of how many."""
+    lines, left_count = list[BranchLine](), NODES_MAX
 
-    def __init__(self) -> None:
-        self._left_count = NODES_MAX
-        self._lines: list[BranchLine] = []
-
-    def lines(self, root: Any) -> Sequence[BranchLine]:
-        self._add_line(0, _label("", root), has_members=isinstance(root, list) and bool(root))
-        self._add_members(0, root)
-        return self._lines
-
-    def _add_members(self, depth: int, value: Any) -> None:
-        """Adds the values inside a value, and those inside them, as many as there is room for."""
-        member_count = len(value) if isinstance(value, list) else 0
-        for at, (name, member) in enumerate(_members(value), 1):
-            if self._left_count <= 0 or depth >= DEPTH_MAX:
-                label = ((f"… {member_count - at + 1} more", MORE),)
-                self._add_line(depth + 1, label, has_members=False)
+    def add(depth: int, name: str, value: Any) -> None:
+        """Adds a value, and those inside it as many as there is room for."""
+        nonlocal left_count
+        lines.append(BranchLine(depth, _label(name, value), isinstance(value, list) and bool(value)))
+        for at, member in enumerate(_members(value)):
+            if left_count <= 0 or depth >= DEPTH_MAX:
+                lines.append(BranchLine(depth + 1, ((f"… {len(value) - at} more", MORE),), has_members=False))
                 break
-            self._left_count -= 1
-            has_members = isinstance(member, list) and bool(member)
-            self._add_line(depth + 1, _label(name, member), has_members=has_members)
-            self._add_members(depth + 1, member)
+            left_count -= 1
+            add(depth + 1, *member)
 
-    def _add_line(self, depth: int, label: tuple[tuple[str, str], ...], *, has_members: bool) -> None:
-        self._lines.append(BranchLine(depth, label, has_members))
+    add(0, "", root)
+    return lines
 
 
 def _members(value: Any) -> Iterator[_Member]:
@@ -151,7 +141,13 @@ def _members(value: Any) -> Iterator[_Member]:
 
 def _label(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     named = [*_shortened(printable(name), NAME), (" ", "")] if name else []
-    return *named, *_shortened(_value(value), _style(value))
+    if isinstance(value, list):
+        begin, end = "{}" if isinstance(value, _Object) else "[]"
+        return *named, (f"{begin}{len(value) or ''}{end}", OTHER)
+    if isinstance(value, _Number):
+        return *named, *_shortened(value, NUMBER)
+    text = printable(json.dumps(value, ensure_ascii=False))
+    return *named, *_shortened(text, STRING if isinstance(value, str) else OTHER)
 
 
 def _shortened(shown: str, style: str) -> list[tuple[str, str]]:
@@ -160,22 +156,6 @@ def _shortened(shown: str, style: str) -> list[tuple[str, str]]:
     if len(shown) <= _LENGTH_MAX:
         return [(shown, style)]
     return [(shown[:_LENGTH_MAX], style), (f"… ({len(shown)} characters)", style)]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, _Object):
-        return "{}" if not value else f"{{{len(value)}}}"
-    if isinstance(value, list):
-        return "[]" if not value else f"[{len(value)}]"
-    if isinstance(value, _Number):
-        return str(value)
-    return printable(json.dumps(value, ensure_ascii=False))
-
-
-def _style(value: Any) -> str:
-    if isinstance(value, _Number):
-        return NUMBER
-    return STRING if isinstance(value, str) else OTHER
 
 
 _STYLES = {

@@ -6,28 +6,25 @@ Textual has a sparkline but no axes and no gaps, and the plot library textual-pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual.containers import Horizontal
 from textual.content import Content
-from textual.widget import Widget
 
 from rmqadmin.core.tables.sparkline import bars
-from rmqadmin.core.units import at_least, clock, count, rate
+from rmqadmin.core.units import clock, count
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberAt, per_column
+from rmqadmin.tui.memory.history import NumberAt, per_column
 from rmqadmin.tui.widgets.frame import FrameLine
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.memory.pulse_memory import PulseMemory
+    pass
 
 LABEL_WIDTH = 10
 _LINES_AROUND = 2
 """The title above the bars, and the times below them."""
 
-_NAMES = {"in_tps": "in/s", "out_tps": "out/s", "lag_count": "lag of all groups"}
 Form = Callable[[float | None], str]
 """Formats a value."""
 
@@ -35,8 +32,6 @@ Form = Callable[[float | None], str]
 def whole(value: float | None) -> str:
     return count(None if value is None else round(value))
 
-
-_FORMS: dict[str, Form] = {"in_tps": rate, "out_tps": rate, "lag_count": whole}
 
 Values = Sequence[float | None]
 
@@ -70,20 +65,6 @@ class Plot(DrawnLines):
         foot = [literal(f"{form(min(known))} .. {form(max(known))}", "$text-muted")] if known and height > 3 else []
         drawn = bars(values, max(1, self.size.width), height - len(foot)) if height else []
         return Content("\n").join([head, *(Content.styled(line, "$curve") for line in drawn), *foot])
-
-
-class Plots(Horizontal):
-    """Plots of numbers of the whole cluster, side by side."""
-
-    def compose(self) -> Iterable[Widget]:
-        yield from (Plot(id=field) for field in _NAMES)
-
-    def show(self, pulse: PulseMemory) -> None:
-        for field, title in _NAMES.items():
-            values, form = pulse.cluster_values(field, SAMPLES_MAX), _FORMS[field]
-            latest = form(values[-1] if values else None)
-            told = at_least(latest) if pulse.is_part(field) else latest
-            self.query_one(f"#{field}", Plot).show(title, values, form, latest=told)
 
 
 class TimePlot(DrawnLines):

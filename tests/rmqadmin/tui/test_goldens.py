@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 import pytest
 from textual.color import Color
 
+from rmqadmin.tui.app_base import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
-from rmqadmin.tui.picture import picture_of
 from rmqadmin.tui.widgets import frame
 from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedSetClient

@@ -14,7 +14,7 @@ from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqadmin.tui.widgets.detail import Detail
-from rmqadmin.tui.widgets.tables.cut_line import CutLine
+from rmqadmin.tui.widgets.frame import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
