@@ -1,4 +1,5 @@
-"""Where peers find the broker: the address that is registered with nameservers and stored with messages."""
+"""Listening sockets, and where peers find the broker: the address that is registered with nameservers and stored with
+messages."""
 
 from __future__ import annotations
 
@@ -72,3 +73,13 @@ def _outward_host(fallback: str) -> str:
         except OSError:  # there is no network but loopback
             return fallback
         return str(probe.getsockname()[0])
+
+
+def open_listener(host: str, port: int, backlog: int, *, what_for: str = "", hint: str) -> socket.socket:
+    """A listener, which the caller closes; port 0 takes any free one. UsageError if the port is not available."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"cannot listen{what_for} on {host}:{port}: {reason}", hint=hint) from None

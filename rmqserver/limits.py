@@ -16,7 +16,7 @@ from rmqserver.logs import Seldom
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.connection_limits import ConnectionLimits
+from rmqserver.remoting.connection_state import ConnectionLimits
 from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.gate import TakeOver
 from rmqserver.request_rules import SERVED, CountsAs

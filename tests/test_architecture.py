@@ -129,7 +129,7 @@ FLOORS = {
         {"checks"},
     ],
     "rmqserver/broker": [
-        {"errors", "own_address", "reads", "stats", "announcement", "nameservers"},
+        {"errors", "own_address", "reads", "stats"},
         {"tables", "registration"},
         {"clients", "lost_queues"},
         {"sending"},

@@ -6,42 +6,33 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.message.message_id import UniqueIds
-from rmqserver.broker.admin.broker_admin import BrokerAdmin, MasterAdmin
-from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
-from rmqserver.broker.admin.group_admin import GroupAdmin
+from rmqserver.broker.admin.broker_admin import BrokerAdmin, MasterAdmin, TimerAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
-from rmqserver.broker.admin.offset_admin import OffsetAdmin
+from rmqserver.broker.admin.offset_admin import ConsumeStatsAdmin, OffsetAdmin
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
-from rmqserver.broker.admin.timer_admin import TimerAdmin
-from rmqserver.broker.admin.topic_admin import TopicAdmin
+from rmqserver.broker.admin.topics_and_groups import GroupAdmin, TopicAdmin
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.clients import Clients
-from rmqserver.broker.clients.locks import QueueLocks
-from rmqserver.broker.clients.membership import MemberNotices, Membership
+from rmqserver.broker.clients.membership import MemberNotices, Membership, QueueLocks
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
-from rmqserver.broker.consuming.lite.infos import LiteInfos
-from rmqserver.broker.consuming.lite.lite_topics import Lite
-from rmqserver.broker.consuming.lite.pops import LitePops
-from rmqserver.broker.consuming.lite.ready import Ready
-from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
-from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds
+from rmqserver.broker.consuming.lite_pops import LitePops
+from rmqserver.broker.consuming.lite_subscriptions import LiteSubscriptions, Ready
+from rmqserver.broker.consuming.lite_topics import Lite, LiteInfos
+from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds, ResetOffset
 from rmqserver.broker.consuming.pop.acks import Acks
 from rmqserver.broker.consuming.pop.assignment import AskRoute, Assigning
 from rmqserver.broker.consuming.pop.looks import Looks
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.pop_request import Pops
-from rmqserver.broker.consuming.pop.pop_sources import PopSources
 from rmqserver.broker.consuming.pop.pop_tasks import Pop
-from rmqserver.broker.consuming.pop.popping import Popping
+from rmqserver.broker.consuming.pop.popping import Popping, PopSources
 from rmqserver.broker.consuming.pop.revive import Reviver
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Post, Waiting
-from rmqserver.broker.consuming.pull import Pulls
-from rmqserver.broker.consuming.pull_checks import ReadChecks
+from rmqserver.broker.consuming.pull import Pulls, ReadChecks
 from rmqserver.broker.consuming.pull_plans import PullPlans
-from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.reads import Reads
@@ -52,13 +43,10 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
 from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.broker.sending.reply import Replies
-from rmqserver.broker.sending.retries import Retries
-from rmqserver.broker.sending.rewrites import Rewrites, TimerSlots
-from rmqserver.broker.sending.send import Sends
+from rmqserver.broker.sending.rewrites import Retries, Rewrites, TimerSlots
+from rmqserver.broker.sending.send import Sends, WaitingPut
 from rmqserver.broker.sending.send_back import SendBacks
-from rmqserver.broker.sending.send_checks import TopicCheck
-from rmqserver.broker.sending.targets import Targets, at_once
-from rmqserver.broker.sending.waiting_put import WaitingPut
+from rmqserver.broker.sending.targets import Targets, TopicCheck, at_once
 from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets

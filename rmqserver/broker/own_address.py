@@ -1,13 +1,24 @@
-"""The broker's own address, in records, in answers, and in remarks."""
+"""The broker's own address, in records, in answers and in remarks, and what the broker tells its nameservers of
+itself and its topics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from rmqproto.message.record import host_text
+import msgspec
+
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
+from rmqproto.headers.tables import TopicHeader
+from rmqproto.message.record import body_crc, host_text
+from rmqproto.perm import PERM_READ_WRITE
+from rmqproto.wire import fastjson
+from rmqserver.config.broker_config import BrokerConfig
 
 if TYPE_CHECKING:
-    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 
@@ -36,3 +47,76 @@ class OwnAddress:
     def ip_in(self, store_host: bytes) -> str:
         """For remarks on a message that came without a connection, or whose connection is no longer known."""
         return self._config.broker_ip1 or host_text(store_host).rpartition(":")[0]
+
+
+ZONE_VARIABLE = "ROCKETMQ_ZONE"
+"""The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
+
+
+class RegisteredTopics(Protocol):
+    """What registration reads of the topic table."""
+
+    data_version: DataVersion
+
+    def all(self) -> Mapping[str, TopicConfig]: ...
+
+
+class Announcement:
+    """What the broker says of itself, by its configuration as it is at each call. ``addr`` is its own address, as the
+    nameserver that is told reaches it."""
+
+    def __init__(self, config: BrokerConfig):
+        self._config = config
+
+    def identity(self, addr: str) -> BrokerIdentityHeader:
+        config = self._config
+        return BrokerIdentityHeader(
+            broker_name=config.broker_name,
+            broker_addr=addr,
+            cluster_name=config.broker_cluster_name,
+            broker_id=config.broker_id,
+        )
+
+    def all_topics(self, addr: str, topics: RegisteredTopics) -> tuple[RegisterBrokerHeader, bytes]:
+        """Header and body of 103, with all topics."""
+        config = self._config
+        host = addr.rpartition(":")[0]
+        wrapper = TopicConfigs(
+            data_version=topics.data_version,
+            mapping_data_version=DataVersion(),
+            topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
+            topic_queue_mapping_detail_map={},
+            topic_queue_mapping_info_map={},
+        )
+        body = fastjson.dumps(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
+        header = RegisterBrokerHeader(
+            broker_name=config.broker_name,
+            broker_addr=addr,
+            cluster_name=config.broker_cluster_name,
+            ha_server_addr=config.ha_addr(host),
+            broker_id=config.broker_id,
+            enable_acting_master=False,
+            zone_name=os.environ.get(ZONE_VARIABLE, "").strip() or None,
+            body_crc32=body_crc(body),
+        )
+        return header, body
+
+    def one_topic(self, topic: TopicConfig) -> tuple[TopicHeader, bytes]:
+        """Header and body of 217, with one topic."""
+        permitted = self._permitted(topic)
+        queue_data = QueueData(
+            broker_name=self._config.broker_name,
+            perm=permitted.perm,
+            read_queue_nums=topic.read_queue_nums,
+            topic_sys_flag=topic.topic_sys_flag,
+            write_queue_nums=topic.write_queue_nums,
+        )
+        return TopicHeader(topic=topic.topic_name), fastjson.dumps(TopicRoute(queue_datas=[queue_data]))
+
+    def _permitted(self, topic: TopicConfig) -> TopicConfig:
+        """The topic with its permission bounded by the broker's own."""
+        perm = self._config.broker_permission
+        if perm & PERM_READ_WRITE == PERM_READ_WRITE:
+            return topic
+        permitted: TopicConfig = msgspec.structs.replace(topic, perm=topic.perm & perm)
+        return permitted

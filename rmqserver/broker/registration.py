@@ -25,7 +25,7 @@ from rmqproto.headers.nameserver import (
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqserver.broker.announcement import Announcement, RegisteredTopics
+from rmqserver.broker.own_address import Announcement, RegisteredTopics
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop

@@ -351,7 +351,7 @@ class PlainSends:
 
     def configure(self, added_properties: bytes, answer_pieces: tuple[bytes, ...], knows_safe: bool, /) -> None:
         """Before anything is taken. The properties go behind those of each message, but of a batch. The pieces are
-        those of ``answer_templates.sent_pieces`` and ``binary_sent_pieces``. ``knows_safe``: safe means more than
+        those of ``sent_answers.sent_pieces`` and ``binary_sent_pieces``. ``knows_safe``: safe means more than
         written."""
 
     def take_written(self) -> Puts | None:

@@ -22,10 +22,8 @@ from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.frames import OnFrame
 from rmqserver.core import FrameCutter
-from rmqserver.remoting.connection_limits import ConnectionLimits
-from rmqserver.remoting.connection_state import CHANGES, HOLDS, UNREADS, Event, State
-from rmqserver.remoting.proxy_pump import ProxyPump
-from rmqserver.remoting.pump import PLAIN, Pump, PumpError
+from rmqserver.remoting.connection_state import CHANGES, HOLDS, UNREADS, ConnectionLimits, Event, State
+from rmqserver.remoting.pump import PLAIN, ProxyPump, Pump, PumpError
 
 log = logging.getLogger(__name__)
 

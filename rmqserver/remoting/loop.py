@@ -24,12 +24,12 @@ from typing import NamedTuple
 
 import trio
 
+from rmqserver.advertise import open_listener
 from rmqserver.core import flush_dirty, serve_ready
 from rmqserver.logs import Seldom
 from rmqserver.remoting.connection import READING, Connection, plain_host
 from rmqserver.remoting.connection_state import RESTS, State, mask
 from rmqserver.remoting.counted_connection import CountedConnection
-from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.pump import PLAIN, FirstBytePump, Pump, plain_pump
 from rmqserver.remoting.service import Service
 

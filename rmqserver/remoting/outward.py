@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.pump import Pump
     from rmqserver.remoting.service import Service
 
+
 CONNECT_TIMEOUT_S = 3.0
 
 

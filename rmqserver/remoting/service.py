@@ -24,7 +24,7 @@ from rmqserver.logs import Seldom
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection, Cutter
-from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
+from rmqserver.remoting.connection_state import ConnectionLimits, NoLimits
 from rmqserver.remoting.gate import AtSight, Gate, GatePlace, Undecoded
 
 log = logging.getLogger(__name__)

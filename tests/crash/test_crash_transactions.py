@@ -13,8 +13,7 @@ import trio
 
 from rmqproto.headers.transactions import COMMIT, ROLLBACK
 from rmqserver.broker.transactions.end_transaction import EndTransactions
-from rmqserver.broker.transactions.endings import History
-from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.broker.transactions.state import History, TransactionState
 from rmqserver.core import Appended
 from rmqserver.store.options import FlushMode
 from tests.rmqserver.broker.transactions.bench import Asked, Bench

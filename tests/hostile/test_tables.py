@@ -14,9 +14,9 @@ from rmqproto.bodies.groups import ConsumerData, SubscriptionData
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicConfigs
 from rmqserver import logs
 from rmqserver.broker import stats
-from rmqserver.broker.clients import clients, locks
+from rmqserver.broker.clients import clients, membership
 from rmqserver.broker.clients.clients import Clients
-from rmqserver.broker.clients.locks import QueueLocks
+from rmqserver.broker.clients.membership import QueueLocks
 from rmqserver.broker.consuming import holds as hold
 from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.broker.errors import NameTooLong, TableFull, TooManyClients
@@ -126,7 +126,7 @@ def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyP
 
 
 def test_locks_are_bounded_and_only_of_what_could_be_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LOCKS_MAX", 2)
+    monkeypatch.setattr(membership, "LOCKS_MAX", 2)
     table = QueueLocks(lambda: NOW_MS)
     queues = [MessageQueue("T", "b", number) for number in range(3)]
     assert table.lock("G", "c", queues) == queues[:2]

@@ -243,7 +243,7 @@ class OpenBroker:
         self.slave: _Slave | None = None
         if config.broker_role is BrokerRole.SLAVE:
             self.slave = _Slave(host, product.set_slave.SetSlave(config, self.store, state.epochs, state.cut))
-        handlers = product.member_requests.MemberRequests(state, self.replicas)
+        handlers = product.role_answers.MemberRequests(state, self.replicas)
         code = RequestCode.SEND_MESSAGE_V2
         self._guarded_put = handlers.handlers({code: self._put})[code]
         self._need_changed()

@@ -19,7 +19,7 @@ _CONTROLLER = "rmqserver.controller"
 MODULES = (
     "rmqserver.logs",
     "rmqserver.boot_clock",
-    "rmqserver.remoting.outward", "rmqserver.remoting.write_now", "rmqserver.remoting.traffic",
+    "rmqserver.remoting.outward", "rmqserver.remoting.traffic",
     "rmqserver.store.append.confirmation",
     "rmqserver.store.epochs",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
@@ -28,10 +28,9 @@ MODULES = (
     f"{_CONTROLLER}.controller",
     f"{_CONTROLLER}.quorum.quorum_store",
     f"{_REPLICAS}.ha_link", f"{_REPLICAS}.ha_master", f"{_REPLICAS}.ha_slave",
-    f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.leader_questions", f"{_CONTROLLED}.lease",
-    f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
+    f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.set_master",
     f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.hand_over", f"{_CONTROLLED}.member",
-    "rmqserver.doors.remoting.member_requests",
+    "rmqserver.doors.remoting.role_answers",
     "rmqserver.broker.sending.pending",
 )  # fmt: skip
 """The modules that decide, wait, or read a clock, in the order of their imports. Others - headers, bodies, codes,
@@ -55,8 +54,8 @@ class Product:
             setattr(self, name.rpartition(".")[2], self._modules[name])
             if name == "rmqserver.remoting.outward":
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
-            elif name == "rmqserver.remoting.write_now":
-                self.write_now.write_now, self.write_now.write_all = _write_now, _write_all
+            elif name == "rmqserver.remoting.traffic":
+                self.traffic.write_now, self.traffic.write_all = _write_now, _write_all
         self.member.cut_back = _cut_back
         self.controllers.ASK_TIMEOUT_S = ASK_TIMEOUT_S
         # A master wakes its links in the order of a set, which would otherwise depend on memory addresses.

@@ -18,7 +18,7 @@ def acknowledges_without_lease(product: Product) -> None:
 
 def lease_outlasts_the_controller(product: Product) -> None:
     """The lease lasts longer than the controller waits for a heartbeat."""
-    product.lease.LEASE_PERCENT = 130
+    product.set_state.LEASE_PERCENT = 130
 
 
 def lease_by_a_clock_that_sleeps(product: Product) -> None:
@@ -51,7 +51,7 @@ def elects_before_the_lease_is_back(product: Product) -> None:
 
 
 def keeps_the_lease_that_it_gives_back(product: Product) -> None:
-    product.lease.MasterLease.give_back = lambda lease, now_ms: None
+    product.set_state.MasterLease.give_back = lambda lease, now_ms: None
 
 
 def hands_over_to_one_that_is_behind(product: Product) -> None:
@@ -94,7 +94,7 @@ def shrinks_before_it_is_agreed(product: Product) -> None:
         members: frozenset[int] = sync_set.proposed or sync_set.members
         return members - {sync_set.own_id}
 
-    product.sync_set.SyncSet.required = property(required)
+    product.set_state.SyncSet.required = property(required)
 
 
 def elects_outside_of_the_set(product: Product) -> None:

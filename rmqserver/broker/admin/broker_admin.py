@@ -1,5 +1,5 @@
-"""The broker itself, for tools: its settings, its state, its counters, and cleaning on demand
-(``AdminBrokerProcessor``, 5.5.0)."""
+"""The broker itself, for tools: its settings, its state, its counters, its slaves, its timers, and cleaning on
+demand (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ from rmqserver.operation import Refused
 from rmqserver.store.message_store import MessageStore
 
 if TYPE_CHECKING:
+    from rmqproto.bodies.statistics import TimerMetrics
     from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.relays.timer_metrics import TimingCounts
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
+    from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -155,3 +158,40 @@ class MasterAdmin:
         for kind in config_type.split(";"):
             if kind and kind.strip().lower() not in _CONFIG_TYPES:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"Unknown config type: {kind.strip()}")
+
+
+_FILE_ENGINE, _ROCKSDB_ENGINE = "F", "R"
+
+
+class TimerAdmin:
+    def __init__(
+        self, config: BrokerConfig, timer_store: TimerStore, clock_ms: Callable[[], int], counts: TimingCounts
+    ):
+        self._config = config
+        self._timers = timer_store
+        self._clock_ms = clock_ms
+        self._counts = counts
+
+    def check_point(self) -> bytes:
+        """As it is in its file."""
+        self._check_enabled("The checkpoint is null")
+        self._timers.due(self._clock_ms())
+        return self._timers.checkpoint().packed()
+
+    def metrics(self) -> TimerMetrics:
+        self._check_enabled("The timer message store is null")
+        return self._counts.metrics()
+
+    def _check_enabled(self, remark: str) -> None:
+        if not self._config.timer_wheel_enable:
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+
+    def check_engine(self, engine: str | None) -> None:
+        """There is only one engine, that of files: Refused for any other."""
+        if engine not in (_FILE_ENGINE, _ROCKSDB_ENGINE):
+            raise Refused(ResponseCode.INVALID_PARAMETER, "param error")
+        if not self._config.timer_wheel_enable:
+            raise Refused(ResponseCode.INVALID_PARAMETER, "broker timerWheelEnable is false")
+        if engine == _ROCKSDB_ENGINE:
+            text = "timerRocksDBEnable must be configured true when broker start"
+            raise Refused(ResponseCode.INVALID_PARAMETER, text)

@@ -13,21 +13,19 @@ import trio
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
-from rmqserver.broker.controlled.controllers import ControllerGroup
-from rmqserver.broker.controlled.hand_over import has_caught_up
-from rmqserver.broker.controlled.identity import IdentityFiles
-from rmqserver.broker.controlled.leader_questions import (
+from rmqserver.broker.controlled.controllers import (
+    ControllerGroup,
     LeaderQuestions,
     Leadership,
     WantedHandover,
     wall_ms,
     wanted_handover,
 )
-from rmqserver.broker.controlled.lease import NEVER, lease_ms
+from rmqserver.broker.controlled.hand_over import has_caught_up
+from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.broker.controlled.set_master import SetMaster
-from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
+from rmqserver.broker.controlled.set_state import NEVER, SetState, SyncSet, lease_ms, monotonic_ms
 from rmqserver.broker.controlled.set_watch import SetWatch
-from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.broker.lost_queues import list_unlisted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole

@@ -11,11 +11,9 @@ import trio
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
-from rmqserver.broker.controlled.controllers import NoController
-from rmqserver.broker.controlled.leader_questions import LeaderQuestions
+from rmqserver.broker.controlled.controllers import LeaderQuestions, NoController
 from rmqserver.broker.controlled.set_master import SetMaster
-from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
-from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.broker.controlled.set_state import SetState, SyncSet, monotonic_ms
 from rmqserver.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import plain_host
-from rmqserver.remoting.traffic import Ended, Traffic
-from rmqserver.remoting.write_now import Part, behind, write_now
+from rmqserver.remoting.traffic import Ended, Part, Traffic, behind, write_now
 from rmqserver.store.log.commit_log import PAGE_BYTES
 from rmqserver.store.message_store import MessageStore
 

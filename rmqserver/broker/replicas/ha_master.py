@@ -10,13 +10,12 @@ import trio
 
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqproto.errors import UsageError
+from rmqserver.advertise import open_listener
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.operation import Refused
-from rmqserver.remoting.listening import open_listener
-from rmqserver.remoting.traffic import BY_TASK, Traffic
-from rmqserver.remoting.write_now import take_much
+from rmqserver.remoting.traffic import BY_TASK, Traffic, take_much
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)

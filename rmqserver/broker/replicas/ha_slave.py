@@ -15,8 +15,7 @@ from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.outward import open_stream
-from rmqserver.remoting.traffic import BY_TASK, Ended, Traffic
-from rmqserver.remoting.write_now import write_now
+from rmqserver.remoting.traffic import BY_TASK, Ended, Traffic, write_now
 from rmqserver.store.append.log_copy import PORTION_BYTES, LogCopy
 from rmqserver.store.message_store import MessageStore
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
-from rmqserver.broker.sending.send_checks import unavailable_text
+from rmqserver.broker.sending.targets import unavailable_text
 from rmqserver.store.options import FlushMode
 from rmqserver.store.running_flags import NOT_WRITEABLE
 

@@ -24,7 +24,7 @@ from rmqserver.store.results import MessageRefused
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.own_address import OwnAddress
-    from rmqserver.broker.sending.send_checks import TopicCheck
+    from rmqserver.broker.sending.targets import TopicCheck
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer

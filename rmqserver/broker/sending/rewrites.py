@@ -1,6 +1,7 @@
-"""The rules that change a message on its way into the store, in Apache's order. The
-rules for producers come first (``SendMessageProcessor``), then the rules for all messages (``putMessageHook``,
-``HookUtils``, 5.5.0). A rule refuses with Refused, or with the store's own MessageRefused."""
+"""The rules that change a message on its way into the store, in Apache's order: first those for producers
+(``SendMessageProcessor``), then those for all messages (``putMessageHook``, ``HookUtils``, 5.5.0). Also how a
+message becomes a dead letter (``handleRetryAndDLQ``). A rule refuses with Refused, or with the store's own
+MessageRefused."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import FIRST_MAX_RECONSUME_VERSION, ResponseCode
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rmqproto.names import (
@@ -19,26 +20,67 @@ from rmqproto.names import (
     SYSTEM_TOPIC_PREFIX,
     TIMER_TOPIC,
     TRANSACTION_HALF_TOPIC,
+    dlq_topic,
     lite_queue_name,
 )
-from rmqserver.broker.sending.properties import (
-    INNER_NUM,
-    added_by_broker,
-    as_int,
-    delay_level,
-    is_timer,
-)
-from rmqserver.operation import Refused
+from rmqserver.broker.sending.properties import INNER_NUM, added_by_broker, as_int, delay_level, is_timer
+from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
+    from rmqproto.bodies.groups import SubscriptionGroupConfig
     from rmqproto.message.message_id import UniqueIds
+    from rmqserver.broker.clients.membership import QueueLocks
     from rmqserver.broker.own_address import OwnAddress
-    from rmqserver.broker.sending.retries import Retries
     from rmqserver.broker.sending.targets import Target
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.new_message import NewMessage
     from rmqserver.store.timers.timer_store import TimerStore
+
+
+DLQ_QUEUE_NUMS = 1
+
+
+def times_max(group: SubscriptionGroupConfig, client_version: int, asked: int | None) -> int:
+    """The group's limit, or the client's own if the client is new enough to have one."""
+    if client_version >= FIRST_MAX_RECONSUME_VERSION and asked is not None:
+        return asked
+    return group.retry_max_times
+
+
+def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None:
+    """Sends the message to the group's dead letters, whose topic is created if it is missing. The message goes to no
+    light queue: its group would get it there again."""
+    message.topic, message.queue_id = dlq_topic(group), 0
+    message.properties[props.DELAY] = "0"
+    for name in (props.MULTI_DISPATCH, props.MULTI_QUEUE_OFFSET):
+        message.properties.pop(name, None)
+    topics.create_system(message.topic, DLQ_QUEUE_NUMS)
+
+
+class Retries:
+    def __init__(self, topics: TopicTable, groups: GroupTable, locks: QueueLocks):
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+
+    def bury_if_dead(self, message: NewMessage, client_version: int, asked_times_max: int | None) -> None:
+        """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or
+        if the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
+        group."""
+        if not message.topic.startswith(RETRY_PREFIX):
+            return
+        name = message.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(name)
+        if group is None:
+            text = f"subscription group not exist, {name} {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        is_tried_out = message.reconsume_times > times_max(group, client_version, asked_times_max)
+        if is_tried_out or self._locks.is_any_held(name):
+            to_dead_letters(message, name, self._topics)
+            message.properties[props.DELAY] = "-1"
 
 
 class Sender(NamedTuple):

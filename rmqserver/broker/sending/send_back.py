@@ -17,7 +17,7 @@ from rmqproto.names import retry_topic
 from rmqproto.perm import PERM_WRITE
 from rmqproto.pop import normal_topic
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.retries import times_max, to_dead_letters
+from rmqserver.broker.sending.rewrites import times_max, to_dead_letters
 from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import MessageRefused

@@ -1,23 +1,103 @@
-"""What sends need to know of their topics. It is looked up once, and dropped whenever a topic or a setting changes."""
+"""The topics of sends: their checks, in Apache's order and words (``AbstractSendMessageProcessor``, 5.5.0), and what
+sends need to know of them, which is dropped whenever a topic or a setting changes. Also how the store's refusals become
+refusals of the send."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
-from rmqproto.message.sys_flag import MULTI_TAGS
-from rmqproto.names import RETRY_PREFIX
+from rmqproto.headers.sending import SendHeader
+from rmqproto.message.sys_flag import MULTI_TAGS, UNIT_SUBSCRIBED
+from rmqproto.names import RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
+from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.tables.topics import TopicTable, config_text
-from rmqserver.operation import Refused
+from rmqserver.operation import SEE_FAQ, Refused
+from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqproto.headers.sending import SendHeader
-    from rmqserver.broker.sending.send_checks import TopicCheck
     from rmqserver.broker.stats import BrokerStats, Flow
     from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
+
+
+RETRY_QUEUE_NUMS = 1
+"""Queues of a group's retry topic that a send creates."""
+
+
+class TopicCheck:
+    """Finds the topic of a send, or creates it if that is allowed."""
+
+    def __init__(self, config: BrokerConfig, topics: TopicTable, clock_ms: Callable[[], int]):
+        self._config = config
+        self._topics = topics
+        self._clock_ms = clock_ms
+
+    def topic_of(self, header: SendHeader, own_ip: str) -> TopicConfig:
+        """The topic of the send. Raises Refused with 1, 16, 17 or 29 if nothing may be sent to it; ``own_ip`` is our
+        address in remarks."""
+        config, topic = self._config, header.topic
+        if self._clock_ms() < config.start_accept_send_request_ms:
+            seconds, ms = divmod(config.start_accept_send_request_ms, 1000)
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {when},{ms:03d}")
+        found = self._topics.get(topic)
+        if not config.broker_permission & PERM_WRITE and found is not None and found.order:
+            text = f"the broker[{own_ip}] sending message is forbidden"
+            raise Refused(ResponseCode.NO_PERMISSION, text)
+        problem = topic_problem(topic)
+        if problem is not None:
+            raise Refused(ResponseCode.INVALID_PARAMETER, problem)
+        if topic in SEND_FORBIDDEN_TOPICS:
+            raise Refused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+        found = found or self._create(header)
+        if found is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{SEE_FAQ}")
+        return found
+
+    def _create(self, header: SendHeader) -> TopicConfig | None:
+        is_retry = header.topic.startswith(RETRY_PREFIX)
+        created = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, header.is_unit and not is_retry
+        )
+        if created is None and is_retry:
+            flag = UNIT_SUBSCRIBED if header.is_unit else 0
+            created = self._topics.create_system(header.topic, RETRY_QUEUE_NUMS, topic_sys_flag=flag)
+        return created
+
+
+def refusal_of(refused: MessageRefused, store: MessageStore) -> Refused:
+    """The answer to a producer whose message the store did not take (``handlePutMessageResult``)."""
+    if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
+        limit = store.options.message_size_max_bytes
+        text = (
+            "the message is illegal, maybe msg body or properties length not matched. "
+            f"msg body length limit {limit}B, msg properties length limit 32KB."
+        )
+        return Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+    if refused.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+        text = "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded."
+        return Refused(ResponseCode.LMQ_QUOTA_EXCEEDED, text)
+    if refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
+        text = f"create mapped file failed, server is busy or broken. {refused}"
+        return Refused(ResponseCode.SYSTEM_ERROR, text)
+    return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(store, str(refused)))
+
+
+def unavailable_text(store: MessageStore, reason: str) -> str:
+    """Apache's sentence for code 14, followed by the reason."""
+    paths = store.directory
+    ratios = [store.disk.usage(path).used_percent / 100 for path in (paths.commit_log, paths.consume_queues)]
+    return (
+        "service not available now. It may be caused by one of the following reasons: the broker's disk is full "
+        f"[CL: {ratios[0]:5.2f} CQ: {ratios[1]:5.2f} INDEX: {ratios[1]:5.2f}], messages are put to the slave, "
+        f"message store has been shut down, etc. {reason}"
+    )
+
 
 TARGETS_CACHED_MAX = 10_000
 

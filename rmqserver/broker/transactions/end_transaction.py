@@ -15,9 +15,8 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.endings import CLOCK_ERROR_MAX_MS, indexed, transaction_of
-from rmqserver.broker.transactions.half_messages import committed, immunity_ms, put_back
-from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.broker.transactions.half_messages import committed, immunity_ms, put_back, transaction_of
+from rmqserver.broker.transactions.state import CLOCK_ERROR_MAX_MS, TransactionState, indexed
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 

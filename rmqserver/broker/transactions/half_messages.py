@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+Transaction = tuple[str, int, bytes]
+"""Unique key, birth in ms, and the producer's host. A second send of a message has another birth."""
+
+
+def transaction_of(half: StoredMessage, properties: dict[str, str]) -> Transaction:
+    return properties.get(props.UNIQUE_KEY, ""), half.born_timestamp_ms, half.born_host
+
+
 def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
     """The message that consumers see. ``properties`` are those of the half message, and are changed. Raises
     ProtocolError if they do not say for which queue it is."""

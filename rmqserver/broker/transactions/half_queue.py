@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.message.half_message import ended_in
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqserver.broker.transactions.endings import transaction_of
+from rmqserver.broker.transactions.half_messages import transaction_of
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage

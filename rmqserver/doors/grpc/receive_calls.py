@@ -23,7 +23,7 @@ from rmqproto.names import DLQ_PREFIX, lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source
 from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
-from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
+from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
 from rmqserver.doors.grpc.call_bytes import framed
 from rmqserver.doors.grpc.call_checks import (
@@ -42,7 +42,7 @@ from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, put_message, set_ms
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.broker.consuming.lite.pops import LitePopped
+    from rmqserver.broker.consuming.lite_pops import LitePopped
     from rmqserver.broker.consuming.pop.popping import Popped
     from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.doors.grpc.presence import GrpcPeers

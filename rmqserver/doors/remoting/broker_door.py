@@ -12,26 +12,28 @@ from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.errors import as_refused
+from rmqserver.doors.remoting.admin_requests import (
+    BrokerRequests,
+    GroupRequests,
+    MasterRequests,
+    TopicRequests,
+    user_handlers,
+)
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
-from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, user_handlers
 from rmqserver.doors.remoting.forwarding import Forwarding
-from rmqserver.doors.remoting.member_requests import MemberRequests
-from rmqserver.doors.remoting.offsets_and_timers import (
+from rmqserver.doors.remoting.online_clients import ClientRequests
+from rmqserver.doors.remoting.pop_requests import AckRequests, AssignmentRequests, LiteRequests, PopRequests
+from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.doors.remoting.queries import (
     ConsumerOffsetRequests,
+    QueryRequests,
     QueueEndRequests,
     offset_handlers,
     timer_handlers,
 )
-from rmqserver.doors.remoting.online_clients import ClientRequests
-from rmqserver.doors.remoting.pop_requests import PopRequests
-from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
-from rmqserver.doors.remoting.pulls import PullRequests
-from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import ReturnRequests
+from rmqserver.doors.remoting.returned_messages import ReturnRequests, TransactionRequests
+from rmqserver.doors.remoting.role_answers import MemberRequests, SlaveRefusals
 from rmqserver.doors.remoting.sends import SendHandlers
-from rmqserver.doors.remoting.slave_refusals import SlaveRefusals
-from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
-from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits import InFlightGate, RateGate, has_rates
 from rmqserver.operation import Refused
 from rmqserver.remoting.connection import Connection

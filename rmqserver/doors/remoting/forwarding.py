@@ -24,7 +24,7 @@ import trio
 from rmqproto.codes import FORWARDED_FLAG, ResponseCode
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqserver.doors.remoting.slave_refusals import REJECTED_TEXT, retry_at_master
+from rmqserver.doors.remoting.role_answers import REJECTED_TEXT, retry_at_master
 from rmqserver.doors.way_to_master import WayToMaster
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer

@@ -1,20 +1,89 @@
-"""Makes handlers of operations: most requests only call one, and are answered that it is done, or with its value."""
+"""Makes handlers of operations: most requests only call one, and are answered that it is done, or with its value.
+Also how a request that waits goes on outside of its service's own handling."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from rmqproto.codes import ResponseCode
 from rmqproto.wire.fastjson import dumps
-from rmqserver.doors.remoting.held_answers import answer_read
+from rmqserver.broker.errors import as_refused
 from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.answer import Request, refusal, send_answer, success
+from rmqserver.store.disk.cached_reads import NotCached
 
 if TYPE_CHECKING:
     from rmqproto.headers.base import Header
+    from rmqproto.headers.consuming import QueueHeader
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+
+
+def answering(
+    request: Request[Any], connection: Connection, go_on: Callable[[], None], *, refused_with: Header | None = None
+) -> None:
+    """Lets a held request go on, if its client is still there; an exception becomes its answer."""
+    if connection.closed:
+        return
+    try:
+        go_on()
+    except Exception as error:
+        refused = as_refused(error)
+        if refused is None:
+            log.exception("event=held-request-failed code=%d peer=%s", request.code, connection.address)
+            frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
+        else:
+            frame = refusal(request, refused.code, refused.remark, refused.header or refused_with)
+        send_answer(request, connection, frame)
+
+
+def answer_read(
+    reads: Reads, request: Request[Any], connection: Connection, fn: Callable[[], T], then: Callable[[T], bytes | None]
+) -> None:
+    """Sends the answer that ``then`` makes of what ``fn`` reads (see ``Reads.read``). If ``then`` returns None, it
+    answers later itself, or not at all."""
+
+    def send(found: T) -> None:
+        answer = then(found)
+        if answer is not None:
+            send_answer(request, connection, answer)
+
+    reads.read(fn, send, partial(answering, request, connection))
+
+
+def with_queue(reads: Reads, opened: Callable[[QueueHeader], object], handler: Handler) -> Handler:
+    """A handler for requests about a queue that need no read once it is open: ``handler`` raises NotCached if it is
+    not, and is called again when ``opened`` has opened it."""
+
+    def handle(request: Request[Any], connection: Connection) -> bytes | None:
+        try:
+            return handler(request, connection)
+        except NotCached:
+            open_it = partial(opened, request.header)
+            answer_read(reads, request, connection, open_it, lambda _: handler(request, connection))
+            return None
+
+    return handle
+
+
+def put_off(store: MessageStore, request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
+    """Lets a request go on when the index has caught up after a start; no other request waits. Raises Refused if too
+    many wait already."""
+
+    if not store.when_indexed(partial(answering, request, connection, go_on)):
+        text = "this broker still reads its log into the index, and many wait for that: ask again in a moment"
+        raise Refused(ResponseCode.SYSTEM_BUSY, text)
+
 
 Operation = Callable[[Request[Any], "Connection"], Any]
 """Takes the request and its peer."""

@@ -14,15 +14,13 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
 from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.doors.remoting.handlers import done, value_of, with_body
-from rmqserver.doors.remoting.held_answers import answer_read
+from rmqserver.doors.remoting.handlers import answer_read, done, value_of, with_body
 from rmqserver.operation import UNSET_REMARK, PeerAnswer
 from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.client_admin import ClientAdmin
-    from rmqserver.broker.clients.locks import QueueLocks
-    from rmqserver.broker.clients.membership import Membership
+    from rmqserver.broker.clients.membership import Membership, QueueLocks
     from rmqserver.broker.consuming.filters import Filters
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection

@@ -10,8 +10,8 @@ from rmqproto.codes import ONEWAY_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
-from rmqserver.doors.remoting.answer_templates import FOUND, HEAD, found_pieces
-from rmqserver.doors.remoting.held_answers import answering
+from rmqserver.doors.remoting.handlers import answering
+from rmqserver.doors.remoting.sent_answers import FOUND, HEAD, found_pieces
 from rmqserver.remoting.answer import Request, answer_frame, send_answer
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.results import GetStatus

@@ -40,15 +40,12 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
 from rmqserver.core import simple
-from rmqserver.doors.remoting.broker_and_users import BrokerRequests
-from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
+from rmqserver.doors.remoting.admin_requests import BrokerRequests, TopicRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.pulls import PullRequests
-from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import ReturnRequests
-from rmqserver.doors.remoting.topics_and_groups import TopicRequests
-from rmqserver.doors.remoting.transaction_requests import TransactionRequests
+from rmqserver.doors.remoting.queries import ConsumerOffsetRequests, QueryRequests, QueueEndRequests
+from rmqserver.doors.remoting.returned_messages import ReturnRequests, TransactionRequests
 from rmqserver.metrics.broker_families import BrokerFamilies
 from rmqserver.operation import OnPeerAnswer
 from rmqserver.remoting.answer import Request

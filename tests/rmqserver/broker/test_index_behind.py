@@ -15,7 +15,7 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.transaction_requests import TransactionRequests
+from rmqserver.doors.remoting.returned_messages import TransactionRequests
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.store import message_store

@@ -15,7 +15,7 @@ from rmqproto.wire import header_binary, header_json
 from rmqproto.wire.frames import frame
 from rmqserver import core
 from rmqserver.core import INDEX_UNIT, FrameCutter, PlainSends, RoundBuffer
-from rmqserver.doors.remoting.answer_templates import binary_sent_pieces, sent_pieces
+from rmqserver.doors.remoting.sent_answers import binary_sent_pieces, sent_pieces
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import INDEXED, QUEUED

@@ -17,7 +17,7 @@ from rmqproto.errors import RocketMQError
 from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.doors.remoting.forwarding import RELIABLE_AFTER_S, UNKNOWN_TEXT
-from rmqserver.doors.remoting.slave_refusals import REJECTED_TEXT
+from rmqserver.doors.remoting.role_answers import REJECTED_TEXT
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, BrokerSet
 from tests.support.peer import CLOSE, Peer, Reply, answer

@@ -23,7 +23,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting import loop as loop_module
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.connection_limits import NoLimits
+from rmqserver.remoting.connection_state import NoLimits
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service

@@ -10,8 +10,7 @@ from rmqproto.bodies.groups import Heartbeat, ProducerConnection, ProducerData
 from rmqproto.codes import RequestCode as R
 from rmqproto.wire import fastjson
 from rmqproto.wire.proxy_header import SIGNATURE
-from rmqserver.remoting.proxy_pump import ProxyPump
-from rmqserver.remoting.pump import PLAIN
+from rmqserver.remoting.pump import PLAIN, ProxyPump
 from tests.support.servers import Server
 from tests.support.wire import Wire
 

@@ -10,8 +10,7 @@ import trio
 
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
-from rmqserver.remoting.traffic import BY_TASK, ByLoop, Ended, Take, Traffic
-from rmqserver.remoting.write_now import take_much, write_now
+from rmqserver.remoting.traffic import BY_TASK, ByLoop, Ended, Take, Traffic, take_much, write_now
 
 TIMEOUT_S = 20
 LONG_S = 3600.0

@@ -17,8 +17,7 @@ from rmqproto.wire.frames import frame
 from rmqserver import core
 from rmqserver.core import simple
 from rmqserver.remoting.connection import READING, Connection
-from rmqserver.remoting.connection_limits import NoLimits
-from rmqserver.remoting.connection_state import Event, State
+from rmqserver.remoting.connection_state import Event, NoLimits, State
 from rmqserver.remoting.pump import PLAIN, FirstBytePump
 
 MODULES = [simple] if core.serve_ready is simple.serve_ready else [simple, core]

@@ -16,7 +16,7 @@ from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.lite.pops import LitePops
+    from rmqserver.broker.consuming.lite_pops import LitePops
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.consuming.pop.pop_checks import PopChecks
     from rmqserver.broker.consuming.pop.revive_log import ReviveLog

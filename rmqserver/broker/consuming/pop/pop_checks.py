@@ -14,8 +14,8 @@ from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
-from rmqserver.broker.consuming.lite.infos import is_lite
-from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
+from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC
+from rmqserver.broker.consuming.lite_topics import is_lite
 from rmqserver.broker.tables.consumer_filters import is_tags
 from rmqserver.operation import SEE_FAQ, Refused
 

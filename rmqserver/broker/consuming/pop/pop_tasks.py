@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.lite.lite_topics import Lite
+    from rmqserver.broker.consuming.lite_topics import Lite
     from rmqserver.broker.consuming.pop.assignment import Assigning
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.consuming.pop.revive import Reviver

@@ -24,12 +24,11 @@ from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
-from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
-from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
+from rmqserver.broker.consuming.pop.revive_log import Open, ReviveLog, ReviveQueue, entry_untrusted
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import STOPS
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.retries import to_dead_letters
+from rmqserver.broker.sending.rewrites import to_dead_letters
 from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 

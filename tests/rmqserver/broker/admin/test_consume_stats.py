@@ -7,7 +7,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.headers.client_calls import TopicGroupHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.admin.consume_stats import time_text
+from rmqserver.broker.admin.offset_admin import time_text
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import commit, consume, create_group, create_topic, fill, ok, subscription
 from tests.rmqserver.broker.messaging import pull

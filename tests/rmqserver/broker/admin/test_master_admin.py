@@ -10,7 +10,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import ExportConfigHeader
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.admin.topic_admin import page
+from rmqserver.broker.admin.topics_and_groups import page
 from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok

@@ -3,7 +3,7 @@
 import pytest
 
 from rmqproto.bodies.base import MessageQueue
-from rmqserver.broker.clients.locks import LOCK_LIFE_MS, QueueLocks
+from rmqserver.broker.clients.membership import LOCK_LIFE_MS, QueueLocks
 from tests.support.clock import Clock
 
 

@@ -19,7 +19,7 @@ from rmqproto.ha import (
     SET_TRANSFER_HEAD,
     TRANSFER_STATE,
 )
-from rmqserver.broker.controlled.set_link import SetLink
+from rmqserver.broker.controlled.set_master import SetLink
 from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import ByTask

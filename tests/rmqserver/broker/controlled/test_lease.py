@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqproto.codes import ResponseCode
-from rmqserver.broker.controlled.lease import MasterLease, lease_ms
 from rmqserver.broker.controlled.set_master import SetMaster
-from rmqserver.broker.controlled.set_state import SetState
-from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.broker.controlled.set_state import MasterLease, SetState, SyncSet, lease_ms
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig

@@ -9,10 +9,9 @@ import trio.testing
 
 from rmqproto.errors import StorageError
 from rmqproto.headers.controller import ReplicaInfoAnswer
-from rmqserver.broker.controlled.leader_questions import Leadership
-from rmqserver.broker.controlled.lease import NEVER
+from rmqserver.broker.controlled.controllers import Leadership
 from rmqserver.broker.controlled.member import SetMember
-from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.broker.controlled.set_state import NEVER, SyncSet
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from tests.crash.recording_disk import RecordingDisk

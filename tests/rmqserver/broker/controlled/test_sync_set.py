@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.broker.controlled.set_state import SyncSet
 
 LAG_MAX_MS = 100
 IDS = (2, 3)

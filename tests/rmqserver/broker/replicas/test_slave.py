@@ -20,7 +20,7 @@ from rmqproto.errors import RefusedError, UsageError
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.doors.remoting.slave_refusals import NO_RESET_TEXT, REJECTED_TEXT
+from rmqserver.doors.remoting.role_answers import NO_RESET_TEXT, REJECTED_TEXT
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.messaging import pull_header, send

@@ -20,9 +20,8 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.controlled.set_master import SetMaster
-from rmqserver.broker.controlled.set_state import SetState
-from rmqserver.broker.controlled.sync_set import SyncSet
-from rmqserver.doors.remoting.member_requests import MemberRequests
+from rmqserver.broker.controlled.set_state import SetState, SyncSet
+from rmqserver.doors.remoting.role_answers import MemberRequests
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Handler

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from rmqproto.pop import Handle
-from rmqserver.broker.consuming.pop.revive_queue import REVIVE_MARGIN_MS
+from rmqserver.broker.consuming.pop.revive_log import REVIVE_MARGIN_MS
 from tests.rmqserver.broker.consuming.pop.bench import Bench
 
 TRIES_MAX = 1000

@@ -16,8 +16,7 @@ from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.pop import popping
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
-from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
-from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue
+from rmqserver.broker.consuming.pop.revive_log import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue, entry_untrusted
 from rmqserver.broker.consuming.pop.waiting import POP
 from rmqserver.broker.tables import config_table, consumer_offsets
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken

@@ -20,8 +20,7 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.holds import Held, WakeKey
-from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
-from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
+from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC, LiteClient, LiteSubscriptions, Ready, client_key
 from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.broker.consuming.pop.popping import POP_ENOUGH_BYTES
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
