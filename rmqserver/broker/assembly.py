@@ -26,8 +26,7 @@ from rmqserver.broker.consuming.pop.looks import Looks
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.pop_request import Pops
-from rmqserver.broker.consuming.pop.pop_tasks import Pop
-from rmqserver.broker.consuming.pop.popping import Popping, PopSources
+from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.revive import Reviver
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Post, Waiting
@@ -43,24 +42,22 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
 from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.broker.sending.reply import Replies
-from rmqserver.broker.sending.rewrites import Retries, Rewrites, TimerSlots
-from rmqserver.broker.sending.send import Sends, WaitingPut
+from rmqserver.broker.sending.rewrites import Rewrites, TimerSlots
+from rmqserver.broker.sending.send import Sends
 from rmqserver.broker.sending.send_back import SendBacks
-from rmqserver.broker.sending.targets import Targets, TopicCheck, at_once
+from rmqserver.broker.sending.targets import Targets, at_once
 from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
-from rmqserver.broker.transactions.checks import Checks
 from rmqserver.broker.transactions.end_transaction import EndTransactions
 from rmqserver.broker.transactions.half_messages import OpMessages
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
-    from rmqproto.bodies.routes import TopicRoute
     from rmqserver.broker.registration import Nameservers
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.config.broker_config import BrokerConfig
@@ -92,7 +89,9 @@ class BrokerAssembly:
         self.address = OwnAddress(config)
         self.unique_ids = UniqueIds()
         self._when_told = nameservers.when_told if nameservers is not None else at_once
-        self.ask_route: AskRoute = nameservers.ask_route if nameservers is not None else _knows_no_route
+        self.ask_route: AskRoute = lambda topic, on_route: on_route(None)
+        if nameservers is not None:
+            self.ask_route = nameservers.ask_route
         self._make_tables()
         self._make_senders()
         self._make_relays()
@@ -125,18 +124,15 @@ class BrokerAssembly:
         self.pending = PendingPuts(store, stats, self.replicas)
         self.replicas.on_report = self.pending.settle
         slots = TimerSlots(config, self.timer_store, self.clock_ms)
-        retries = Retries(topics, self.groups, self.locks)
-        self.rewrites = Rewrites(config, address, self.unique_ids, retries, slots)
+        self.rewrites = Rewrites(config, topics, self.groups, self.locks, address, self.unique_ids, slots)
         self.put = put = Put(store, stats, self.pending, self.transaction_metrics, self.rewrites)
-        self.topic_check = TopicCheck(config, topics, self.clock_ms)
+        targets = Targets(config, topics, stats, self.clock_ms, self._when_told)
         self.sends = Sends(
-            config, store, stats, address, put,
-            Targets(config, topics, self.topic_check, stats, self._when_told),
-            Repeats(config, store, self.sequences), self.unique_ids,
-            WaitingPut(config, store, stats, self.transaction_metrics, self.unique_ids, slots),
+            config, store, stats, address, put, targets, Repeats(config, store, self.sequences), self.unique_ids,
+            self.transaction_metrics, slots,
         )  # fmt: skip
         self.send_backs = SendBacks(config, store, topics, self.groups, stats, address, put)
-        self.replies = Replies(config, self.topic_check, self.clients, stats, address, put, self.clock_ms)
+        self.replies = Replies(config, targets, self.clients, stats, address, put, self.clock_ms)
         self.recalls = Recalls(config, topics, address, self.clock_ms, put)
 
     def _make_relays(self) -> None:
@@ -145,8 +141,7 @@ class BrokerAssembly:
         self.delays = Delays(config, store, self.files, self.put)
         self.timers = Timers(config, store, self.timer_store, topics, self.files, self.put)
         state = TransactionState(store, topics, self.offsets, OpMessages(config, self.clock_ms, self.put))
-        checks = Checks(config, store, topics, self.clients, self.pending, metrics, self.put, state)
-        self.transactions = Transactions(config, self.pending, metrics, state, checks)
+        self.transactions = Transactions(config, store, topics, self.clients, self.pending, metrics, self.put, state)
         self.transaction_ends = EndTransactions(config, store, metrics, self.put, state)
 
     def _make_readers(self) -> None:
@@ -167,26 +162,25 @@ class BrokerAssembly:
     def _make_pop(self, wake: Callable[[], None], post: Post) -> None:
         config, store, topics, groups, offsets = self.config, self.store, self.topics, self.groups, self.offsets
         stats, reads, address = self.stats, self.reads, self.address
-        waiting = Waiting(config, topics, self.holds, wake, post)
+        waiting = self.pop_waiting = Waiting(config, topics, self.holds, wake, post)
         # Lite topics, whose orders are kept in memory.
         lite_orders, ready = Orders(self.files, topics, groups, self.clock_ms), Ready(store, offsets, self.holds)
         subscriptions = LiteSubscriptions(config, store, groups, offsets, lite_orders, ready)
         checks = PopChecks(config, topics, groups, address, self.filters, self.clock_ms)
         self.lite_pops = LitePops(store, offsets, stats, reads, checks, subscriptions, ready, lite_orders, waiting)
         self.lite_infos = LiteInfos(config, store, topics, groups, offsets, subscriptions, lite_orders, ready)
-        lite = Lite(config, store, topics, offsets, ready, subscriptions)
+        self.lite = Lite(config, store, topics, offsets, ready, subscriptions)
         # All other topics.
-        revive_log, orders = ReviveLog(config, store, topics), Orders(self.files, topics, groups, self.clock_ms)
-        reviver = Reviver(config, store, topics, groups, offsets, self.put, revive_log)
-        sources = PopSources(config, topics, groups)
-        self.popping = Popping(config, store, offsets, stats, sources, orders, revive_log)
+        revive_log = ReviveLog(config, store, topics)
+        orders = self.pop_orders = Orders(self.files, topics, groups, self.clock_ms)
+        self.reviver = Reviver(config, store, topics, groups, offsets, self.put, revive_log)
+        self.popping = Popping(config, store, topics, groups, offsets, stats, orders, revive_log)
         self.pops = Pops(
             stats, self.clients, reads, self.pending, address, checks, self.popping, waiting, self.clock_ms
         )
         self.looks = Looks(config, store, reads, checks, self.popping, orders, waiting)
         self.acks = Acks(store, offsets, stats, address, checks, orders, revive_log, waiting, self.lite_pops)
         self.assigning = Assigning(config, self.files, topics, groups, self.clients, self.ask_route)
-        self.pop = Pop(config, self.pending, orders, waiting, reviver, self.assigning, lite)
 
     def _make_admin(self) -> None:
         """Makes what tools ask for."""
@@ -213,8 +207,21 @@ class BrokerAssembly:
             pending.end_round()
         else:
             appended.store_timestamp_ms = 0  # what began the round was refused
-        if self.pop.waiting.woken:
-            self.pop.end_round()
+        while self.pop_waiting.woken:  # by what the round wrote; what they take is written in turn
+            self.pop_waiting.go_on()
+            pending.end_round()
+
+    def load_pop(self, offsets_saved_ms: int | None) -> None:
+        """To be called after the tables of topics, groups and offsets are loaded. ``offsets_saved_ms``: after a crash,
+        when the offsets were last saved. Raises StorageError if a file is not ours."""
+        self.pop_orders.load()
+        self.assigning.load()
+        self.reviver.load(offsets_saved_ms)
+
+    def save_pop(self) -> None:
+        """To be called at the end, after the store is flushed and before the offsets are saved."""
+        self.reviver.commit()
+        self.pop_orders.save()
 
     def settings_changed(self, keys: set[str]) -> None:
         """Applies settings that a request has changed (25 UPDATE_BROKER_CONFIG); ``keys`` are their names."""
@@ -231,7 +238,3 @@ class BrokerAssembly:
     def following_problem(self) -> str:
         """Why a slave cannot follow its master; empty if it can, or is none."""
         return ""
-
-
-def _knows_no_route(topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-    on_route(None)

@@ -105,7 +105,7 @@ class Broker(BrokerAssembly):
         )
         self.auth = AuthTable(self.files)
         self.auth_admin = AuthAdmin(self.auth, auth)
-        self._lite_clients = self.pop.lite.subscriptions.by_client
+        self._lite_clients = self.lite.subscriptions.by_client
         if config.broker_role is BrokerRole.SLAVE:
             self.slave = self._make_slave(loop, nameservers)
         else:
@@ -195,7 +195,7 @@ class Broker(BrokerAssembly):
         self.delays.hold_back()
         self.transactions.load()
         self.timers.load(clean=recovered.was_clean)
-        self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
+        self.load_pop(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
 
     def answer_all(self) -> None:
         """Answers every request that still waits. To be called before ``close``, when the tasks have ended, if
@@ -208,7 +208,7 @@ class Broker(BrokerAssembly):
         self.pending.give_up("the broker has another role now: it may be done or not")
         self.reads.end()
         self.holds.give_up()
-        self.pop.waiting.give_up()
+        self.pop_waiting.give_up()
         if self.table_watch is not None:
             self.table_watch.end()
         for client in list(self._lite_clients.values()):
@@ -227,7 +227,7 @@ class Broker(BrokerAssembly):
         self.store.flush()
         self.pending.settle()
         if self.slave is None:
-            self.pop.save()
+            self.save_pop()
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
         # If another broker of the set is the master now, the messages that were put for deliveries may be cut off.
@@ -250,7 +250,7 @@ class Broker(BrokerAssembly):
         self.clients.peer_gone(peer)
         if self.table_watch is not None:
             self.table_watch.peer_gone(peer)
-        self.pop.lite.peer_gone(peer)
+        self.lite.peer_gone(peer)
 
     def _grown(self) -> None:
         """Serves waiting slaves: in controller mode they get records before readers see them."""
@@ -262,7 +262,7 @@ class Broker(BrokerAssembly):
         if self.replicas.waiting:
             self.replicas.grown()
         if self._lite_clients:
-            self.pop.lite.arrived(arrivals)
+            self.lite.arrived(arrivals)
         for arrival in arrivals:
             if arrival.queue.topic == TIMER_TOPIC:
                 self.timers.arrived()
@@ -286,7 +286,7 @@ class Broker(BrokerAssembly):
             if self.slave is not None:
                 nursery.start_soon(self.slave.run)
             else:  # a slave leaves these to its master
-                for duty in (self.delays, self.transactions, self.timers, self.pop):
+                for duty in (self.delays, self.transactions, self.timers, self.reviver, self.lite):
                     nursery.start_soon(duty.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
@@ -321,6 +321,7 @@ class Broker(BrokerAssembly):
         while True:
             await trio.sleep(self.config.flush_consumer_offset_interval_ms / 1000)
             self.offsets.save()
+            self.pop_orders.save()
             self.files.try_again()  # other tables, too: the disk may have room again
 
     async def _clean_store(self) -> None:

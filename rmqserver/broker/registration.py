@@ -276,7 +276,9 @@ class _Link(Service):
 
     async def _register(self, topics: RegisteredTopics) -> bool:
         try:
-            connection = self._connection or await self._connect()
+            if self._connection is None:
+                self._connection = await connect(self._loop, self, self._namesrv_addr, self._make_pump())
+            connection = self._connection
         except OSError as error:
             self._note(str(error) or type(error).__name__)
             return False
@@ -296,10 +298,6 @@ class _Link(Service):
         if self._connection is not None:
             header = self._owner.announcement.identity(self._broker_addr(self._connection))
             await self._ask(self._connection, RequestCode.UNREGISTER_BROKER, header, b"", UNREGISTER_MAX_S)
-
-    async def _connect(self) -> Connection:
-        self._connection = await connect(self._loop, self, self._namesrv_addr, self._make_pump())
-        return self._connection
 
     def _broker_addr(self, connection: Connection) -> str:
         return self._owner.address(connection.local_addr.rpartition(":")[0])

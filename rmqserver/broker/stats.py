@@ -279,7 +279,10 @@ class BrokerStats:
         today = time.localtime(now_ms / 1000).tm_yday
         if today != self._today:
             self._today = today
-            self._turn_day()
+            self.put_total_yesterday_morning, self.get_total_yesterday_morning = (
+                self.put_total_this_morning, self.get_total_this_morning,
+            )  # fmt: skip
+            self.put_total_this_morning, self.get_total_this_morning = self.user_put_count, self.user_get_count
         for span, due_ms in self._next_ms.items():
             if now_ms >= due_ms:
                 self._next_ms[span] = max(due_ms + span.interval_ms, now_ms)
@@ -299,10 +302,6 @@ class BrokerStats:
             flow.sample(span, now_ms)
             if not count % SAMPLED_AT_A_TIME:
                 yield
-
-    def _turn_day(self) -> None:
-        self.put_total_yesterday_morning, self.put_total_this_morning = self.put_total_this_morning, self.user_put_count
-        self.get_total_yesterday_morning, self.get_total_this_morning = self.get_total_this_morning, self.user_get_count
 
 
 _BOUNDS_MS = (10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)

@@ -255,7 +255,8 @@ class Loop:
             events = self._ready or self._epoll.poll(0)
             self._ready = []
             if self._stopped:
-                events = events + self._go_on()
+                stopped, self._stopped = self._stopped, []  # go on, if their peers have read everything
+                events = events + [(each.fd, select.EPOLLIN) for each in stopped if each.state is State.STOPPED]
             if not events:
                 if not self._lingers or now_s > self._round_ended_s + LINGER_S:
                     self._lingers = False
@@ -272,11 +273,6 @@ class Loop:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
                 self._lingers = is_next_soon and len(events) == 1 and HAS_CORES
-
-    def _go_on(self) -> list[tuple[int, int]]:
-        """Events for connections that had to stop and whose peers have read everything."""
-        stopped, self._stopped = self._stopped, []
-        return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if each.state is State.STOPPED]
 
     def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
         connections, buffer, done, count = self._connections, self._buffer, 0, len(events)
@@ -304,7 +300,9 @@ class Loop:
             sock, peer = listener.sock.accept()
         except OSError as error:
             if error.errno in _ACCEPT_PAUSE_ERRNOS:
-                self._pause_accepting(str(error))
+                log.warning("event=accept-paused reason=%r", str(error))
+                self._accepting = False
+                self._accept_or_not()
             return
         if not self._has_room(listener.service, plain_host(peer[0])):
             sock.close()
@@ -346,11 +344,6 @@ class Loop:
         if pump.wants_to_write:
             self.mark_dirty(connection)
         return connection
-
-    def _pause_accepting(self, reason: str) -> None:
-        log.warning("event=accept-paused reason=%r", reason)
-        self._accepting = False
-        self._accept_or_not()
 
     def _accept_or_not(self) -> None:
         for fd, listener in self._listeners.items():

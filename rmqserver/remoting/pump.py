@@ -105,15 +105,12 @@ class FirstBytePump:
                 return b""
             self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
             self._hello = bytes(data)
-            self._begin_tls(self._go_on)
+            self._begin_tls(lambda tls: self.change(tls, self._hello))
             return b""
         self._hello += data
         if len(self._hello) > HELLO_MAX_BYTES:
             raise PumpError("TLS", "the client does not wait for an answer to its hello")
         return b""
-
-    def _go_on(self, pump: Pump) -> None:
-        self.change(pump, self._hello)
 
 
 HEADER_MAX_S = 10.0

@@ -40,7 +40,7 @@ class Sowing:
         self._broker = broker
         self._seed = seed
         self._store_host = store_host
-        self._targets = Targets(broker.config, broker.topics, broker.topic_check, broker.stats)
+        self._targets = Targets(broker.config, broker.topics, broker.stats, broker.clock_ms)
         self._put = broker.put
         self._waiting_count = 0
         self._lost: str | None = None

@@ -68,7 +68,9 @@ class MessageQuery:
     def consume_queue(self, header: QueryConsumeQueueHeader) -> ConsumeQueueAnswer | None:
         """Units from ``index`` on. None where there is no such unit, also in a queue that no message has reached."""
         queue = self._store.queues.find(header.topic, header.queue_id)
-        if queue is None and not self._has_queue(header.topic, header.queue_id):
+        topic = self._topics.get(header.topic)
+        queue_nums = 0 if topic is None else max(topic.read_queue_nums, topic.write_queue_nums)
+        if queue is None and not 0 <= header.queue_id < queue_nums:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
         if queue is None or not queue.min_offset <= header.index < queue.max_offset:
             return None
@@ -80,10 +82,6 @@ class MessageQuery:
         if header.consumer_group is not None:
             self._add_filter(answer, header.consumer_group, header.topic)
         return answer
-
-    def _has_queue(self, topic_name: str, queue_id: int) -> bool:
-        topic = self._topics.get(topic_name)
-        return topic is not None and 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
     def _add_filter(self, answer: ConsumeQueueAnswer, group: str, topic: str) -> None:
         answer.subscription_data = self._clients.subscription(group, topic)

@@ -42,7 +42,7 @@ class RuntimeInfo:
         self._following_problem = following_problem
 
     def table(self) -> dict[str, str]:
-        return {
+        table = {
             "brokerActive": "true",
             "brokerVersionDesc": version_name(VERSION),
             "core": CORE,  # a key of our own
@@ -56,19 +56,13 @@ class RuntimeInfo:
             **self._delays(),
             **self._pools(),
             **self._timer_keys(),
-            **self._lease(),
-            **self._following(),
         }
-
-    def _following(self) -> dict[str, str]:
-        """A key of our own: an Apache slave only logs why it does not follow its master."""
-        problem = self._following_problem()
-        return {"followingProblem": problem} if problem else {}
-
-    def _lease(self) -> dict[str, str]:
-        """A key of our own: Apache's masters have no lease."""
-        left_ms = self._replicas.lease_left_ms
-        return {} if left_ms is None else {"masterLeaseLeftMs": str(left_ms)}
+        # Keys of our own: Apache's masters have no lease, and its slaves only log why they do not follow their master.
+        if (left_ms := self._replicas.lease_left_ms) is not None:
+            table["masterLeaseLeftMs"] = str(left_ms)
+        if problem := self._following_problem():
+            table["followingProblem"] = problem
+        return table
 
     def _puts(self) -> dict[str, str]:
         stats = self._stats

@@ -51,7 +51,10 @@ class Filters:
         if found is None:
             if is_tags(kind) and expression and not expression.replace(TAG_SEPARATOR, ""):
                 raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED)
-            found = _compile_or_everything(*key)
+            try:
+                found = compile_filter(*key)
+            except BadExpression:
+                found = EVERYTHING
             if len(key[1]) <= EXPRESSION_REMEMBERED_CHARS:
                 if len(self._compiled) >= COMPILED_MAX:
                     self._compiled.clear()
@@ -109,10 +112,3 @@ class Filters:
             return asks is None or asks(properties)
 
         return MessageFilter(accepts_properties=is_wanted)
-
-
-def _compile_or_everything(kind: str | None, expression: str) -> MessageFilter:
-    try:
-        return compile_filter(kind, expression)
-    except BadExpression:
-        return EVERYTHING

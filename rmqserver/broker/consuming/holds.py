@@ -264,12 +264,7 @@ class _Look:
 
     @cached_property
     def _records(self) -> list[bytes]:
-        return list(self._read())
-
-    def _read(self) -> Iterator[bytes]:
         """The records of the arrival. One that cannot be read is empty, so that nobody wants it."""
-        arrival = self._arrival
-        for queue_offset in range(arrival.first_queue_offset, arrival.first_queue_offset + arrival.message_count):
-            unit = arrival.queue.unit(queue_offset)
-            record = self._store.get_record(unit[0]) if unit is not None else None
-            yield record or b""
+        first, arrival = self._arrival.first_queue_offset, self._arrival
+        units = map(arrival.queue.unit, range(first, first + arrival.message_count))
+        return [(self._store.get_record(unit[0]) if unit is not None else None) or b"" for unit in units]

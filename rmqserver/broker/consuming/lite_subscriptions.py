@@ -59,7 +59,7 @@ class Ready:
         self._wildcards: dict[str, dict[str, dict[str, None]]] = {}  # what is ready, by parent topic and group
         self.unsearched: dict[tuple[str, str], None] = {}
         """Parent topics and their wildcard groups for which a search for messages is still to be done."""
-        self.on_unsearched: Callable[[], None] = _nothing
+        self.on_unsearched: Callable[[], None] = lambda: None
         """Called when a group is added to ``unsearched``."""
 
     # --- subscribers -------------------------------------------------------------------------------------------------
@@ -70,8 +70,7 @@ class Ready:
 
     def wildcard_groups_of(self, queue: str) -> dict[str, dict[str, None]]:
         """The wildcard groups with clients that take part in a lite topic, and what is ready for each."""
-        names = lite_names_of(queue)
-        return self._wildcards.get(names[0], {}) if names is not None else {}
+        return self._wildcards.get((lite_names_of(queue) or ("",))[0], {})
 
     def shared(self, topic: str, group: str) -> dict[str, None]:
         """What is ready for a wildcard group."""
@@ -116,10 +115,11 @@ class Ready:
             if group is None or client.group == group:
                 client.ready[queue] = None
                 self._holds.wake(client.wake_key)
-        for name, ready in self.wildcard_groups_of(queue).items():
+        parent = (lite_names_of(queue) or ("",))[0]
+        for name, ready in self._wildcards.get(parent, {}).items():
             if group is None or name == group:
                 ready[queue] = None
-                self._holds.wake_next(_group_key(_parent_of(queue), name))
+                self._holds.wake_next(_group_key(parent, name))
 
     def offer_all(self, client: LiteClient) -> None:
         """Makes the client look into all its lite topics once more."""
@@ -156,16 +156,6 @@ def client_key(client_id: str) -> WakeKey:
 
 def _group_key(topic: str, group: str) -> WakeKey:
     return "lite-wildcard", topic, group
-
-
-def _parent_of(queue: str) -> str:
-    names = lite_names_of(queue)
-    assert names is not None
-    return names[0]
-
-
-def _nothing() -> None:
-    pass
 
 
 BIND_TOPIC, SUB_MODEL, WILDCARD = "lite.bind.topic", "lite.sub.model", "lite.sub.wildcard"
@@ -211,12 +201,6 @@ class LiteSubscriptions:
                 found.setdefault(topic, []).append(name)
         return found
 
-    def is_wildcard(self, group: str) -> bool:
-        """Whether the group takes part in every lite topic of its parent: it does if it has the attribute, whatever the
-        value."""
-        config = self._groups.get(group)
-        return config is not None and WILDCARD in config.attributes
-
     def subscribers(self, queue: str) -> list[ClientGroup]:
         """The subscribers of a lite topic; a wildcard group has the client id ``*``."""
         named = [ClientGroup(client_id=one.client_id, group=one.group) for one in self._ready.clients_of(queue)]
@@ -242,8 +226,12 @@ class LiteSubscriptions:
             return
         if change.action not in ("PARTIAL_ADD", "COMPLETE_ADD"):
             return
-        self._check(group)
-        is_wildcard = self.is_wildcard(group)
+        config = self._groups.get(group)
+        if config is None or not config.consume_enable:
+            raise Refused(ResponseCode.ILLEGAL_OPERATION, "Consumer group is not allowed to consume.")
+        is_wildcard = (
+            WILDCARD in config.attributes
+        )  # whatever its value: it takes part in every lite topic of its parent
         if is_wildcard and change.action == "PARTIAL_ADD":
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "subscribe lite operation is not supported for this group")
         client = self._client(client_id, group, topic, peer, is_wildcard)
@@ -251,11 +239,6 @@ class LiteSubscriptions:
             self._add_some(client, queues, change.offset_option)
         else:
             self._replace(client, [wildcard_name(topic, group)] if is_wildcard else queues)
-
-    def _check(self, group: str) -> None:
-        config = self._groups.get(group)
-        if config is None or not config.consume_enable:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "Consumer group is not allowed to consume.")
 
     def _client(self, client_id: str, group: str, topic: str, peer: Peer, is_wildcard: bool) -> LiteClient:
         client = self.by_client.get(client_id)

@@ -152,7 +152,10 @@ class ResetOffset:
         """Moves the group to the offsets that ``wanted`` has read. ``language``: of who asks, because clients of C++
         take another form. Raises Refused if there is nothing, or nobody, to move."""
         if self.moves_itself:
-            self._reset_here(header, wanted)
+            if not wanted:
+                raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+            for queue_id, queue_offset in wanted.items():
+                self._offsets.assign_reset(header.group, header.topic, queue_id, queue_offset)
         else:
             self._reset_in_clients(header, wanted, language)
         return self._told(header.topic, wanted)
@@ -175,13 +178,6 @@ class ResetOffset:
         if header.queue_id >= 0:
             return lambda: {header.queue_id: self._one_queue(header)}
         return self._searched(topic, found.read_queue_nums, header.timestamp)
-
-    def _reset_here(self, header: ResetOffsetHeader, wanted: dict[int, int]) -> None:
-        if not wanted:
-            raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        topic, group = header.topic, header.group
-        for queue_id, queue_offset in wanted.items():
-            self._offsets.assign_reset(group, topic, queue_id, queue_offset)
 
     def _one_queue(self, header: ResetOffsetHeader) -> int:
         topic, queue_id, queue_offset = header.topic, header.queue_id, header.offset

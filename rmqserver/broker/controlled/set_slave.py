@@ -4,8 +4,7 @@ part of its log that its master does not have."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import trio
 
@@ -58,12 +57,15 @@ class SetSlave(HaSlave):
         wants_last_file, is_learner = self._config.sync_from_last_file, self._config.async_learner
         await stream.send_all(HANDSHAKE.pack(HANDSHAKE_STATE, wants_last_file, is_learner, self._config.broker_id))
         received = b""
-        with _in_time(self._config.ha_housekeeping_interval_ms / 1000):
-            while (answer := _answer_untrusted(received)) is None:
-                data = await stream.receive_some(1 << 16)
-                if not data:
-                    raise MasterGone("the master closed the connection instead of an answer to the handshake")
-                received += data
+        try:
+            with trio.fail_after(self._config.ha_housekeeping_interval_ms / 1000):
+                while (answer := _answer_untrusted(received)) is None:
+                    data = await stream.receive_some(1 << 16)
+                    if not data:
+                        raise MasterGone("the master closed the connection instead of an answer to the handshake")
+                    received += data
+        except trio.TooSlowError:
+            raise MasterGone("the master is silent") from None
         theirs, their_end, size = answer
         await self._cut(theirs, their_end, copy)
         return received[size:]
@@ -107,8 +109,9 @@ class SetSlave(HaSlave):
         state, size, offset, epoch, epoch_start, confirmed = SET_TRANSFER_HEAD.unpack_from(view)
         if state != TRANSFER_STATE or not 0 <= size <= self._store.log.file_size_bytes:
             raise ProtocolError(f"a transfer of state {state} with {size} bytes at log offset {offset}")
-        if size or offset >= 0:  # a master that has no file yet says -1
-            self._take_epoch(Epoch(epoch, epoch_start))
+        # A new epoch is on the device before the data that was written in it. A master that has no file yet says -1.
+        if (size or offset >= 0) and epoch > self._epochs.epochs.last_epoch:
+            self._epochs.begin(epoch, epoch_start)
         self._next_offset, self._missing_bytes, self._told_confirmed = offset, size, confirmed
         if not size:
             if offset >= 0:
@@ -116,24 +119,10 @@ class SetSlave(HaSlave):
             self._confirm(min(confirmed, copy.end_offset), copy)
         return SET_TRANSFER_HEAD.size
 
-    def _take_epoch(self, entry: Epoch) -> None:
-        """Saves a new epoch, so that it is on the device before the data that was written in it."""
-        if entry.epoch > self._epochs.epochs.last_epoch:
-            self._epochs.begin(*entry)
-
     def _confirm(self, log_offset: int, copy: LogCopy) -> None:
         self.confirmed_offset = max(self.confirmed_offset, log_offset)
         copy.show_until(self.confirmed_offset)
         self.may_be_read = self.confirmed_offset >= self._store.confirmed_offset
-
-
-@contextmanager
-def _in_time(seconds: float) -> Iterator[None]:
-    try:
-        with trio.fail_after(seconds):
-            yield
-    except trio.TooSlowError:
-        raise MasterGone("the master is silent") from None
 
 
 def _answer_untrusted(received: bytes) -> tuple[EpochList, int, int] | None:

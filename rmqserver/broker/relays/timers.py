@@ -22,7 +22,7 @@ from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage,
 from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
-from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+from rmqserver.store.queues.consume_queue import UNIT
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.checked_checkpoint import log_state
 from rmqserver.store.timers.log import Unit
@@ -74,7 +74,9 @@ class Timers:
         self._put = put
         self.counts = TimingCounts(files, store.clock_ms)
         self.checkpoints = TimerCheckpoints(config, store, timer_store, self.counts)
-        self._queue = Relay(store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
+        self._queue = Relay(
+            store, TIMER_TOPIC, 0, lambda queue, start: min(queue.max_offset - start, PORTION_MAX), self._take_in
+        )
         self._delivered_from_queue: list[NotedCopy] = []
         """The copies delivered from the portion that is being read."""
         self._recalled_ahead: dict[int, set[str]] = {}
@@ -183,10 +185,6 @@ class Timers:
     def _delivers(self) -> bool:
         return self._config.timer_wheel_enable and not self._config.timer_stop_dequeue
 
-    @staticmethod
-    def _count_to_read(queue: ConsumeQueue, start: int) -> int:
-        return min(queue.max_offset - start, PORTION_MAX)
-
     def _take_in_announced(self) -> bool:
         """Takes in messages that were announced when put, up to one that has to be read. Returns False if none was."""
         queue, start, now_ms = self._store.queues.find(TIMER_TOPIC, 0), self._queue.next_offset, self._clock_ms()
@@ -217,7 +215,8 @@ class Timers:
                 time: keys for time, keys in self._recalled_ahead.items() if time in under_delivery
             }  # the wheel has the others
         while queue is not None and (first := max(self._looked_to, queue.min_offset)) < queue.max_offset:
-            units = await _units(queue, first)
+            await trio.lowlevel.checkpoint()  # others have their turn first, and no read of the device holds them up
+            units = await read_in_task(functools.partial(queue.units, first, LOOKED_AT_UNITS))
             if not units:
                 break
             self._looked_to = first + len(units) // UNIT.size
@@ -333,16 +332,7 @@ class Timers:
             log.warning("event=timer-note-not-written reason=%r", str(error))
 
 
-async def _units(queue: ConsumeQueue, first: int) -> bytes:
-    """LOOKED_AT_UNITS of the queue, or what it has. Others have their turn first, and no read of the device holds them
-    up."""
-    await trio.lowlevel.checkpoint()
-    return await read_in_task(functools.partial(queue.units, first, LOOKED_AT_UNITS))
-
-
-@functools.lru_cache(maxsize=1024)
-def _topic_hash(topic: str) -> int:
-    return java_hash(topic)
+_topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
 
 
 class _Prepared(NamedTuple):

@@ -220,13 +220,10 @@ class HaLink:
             data = log_.read_cached(start, size)
         if data is None:
             size = min(end, file_end, start + min(allowed, DIRECT_BYTES)) - start
-            data = await trio.to_thread.run_sync(self._read_direct, start, size)
+            data = await trio.to_thread.run_sync(log_.read_direct, start, size, self._room())
         if start < log_.min_offset:  # it may have just expired: then nothing was read
             raise StorageError(f"what comes next for it, at log offset {start}, has expired here")
         return self._parts(start, data, size)
-
-    def _read_direct(self, start: int, size: int) -> memoryview:
-        return self._store.log.read_direct(start, size, self._room())
 
     def _room(self) -> memoryview:
         if self._memory is None:

@@ -52,7 +52,7 @@ class Slave:
         self._note_in_store = SlaveNote(files)
         self._asked_to_copy = trio.Event()
         self._resting = trio.CancelScope()
-        self._master_addr: str | None = None
+        self.master_addr: str | None = None
         self._has_master = trio.Event()
         self._has_other_master = trio.lowlevel.ParkingLot()
         self._problem = ""
@@ -102,10 +102,6 @@ class Slave:
     # --- following ---------------------------------------------------------------------------------------------------
 
     @property
-    def master_addr(self) -> str | None:
-        return self._master_addr
-
-    @property
     def topics_known_until(self) -> int | None:
         """See ``MetadataCopy``."""
         return self._metadata.topics_known_until
@@ -121,7 +117,7 @@ class Slave:
 
     def take_master(self, addr: str, ha_addr: str) -> None:
         """Follows the master at ``addr``, whose slaves connect at ``ha_addr``."""
-        if addr != self._master_addr:
+        if addr != self.master_addr:
             log.info("event=master-found addr=%s ha_addr=%s", addr, ha_addr)
             self._take_master_addr(addr)
         self.log.follow(ha_addr)
@@ -129,11 +125,11 @@ class Slave:
     async def _check_log(self) -> int:
         """Returns where the master's log ends; 0 if that is not known. Raises OtherLog if the master has another log;
         also OSError and ProtocolError."""
-        if self._master_addr is None:  # this slave only knows where slaves connect
+        if self.master_addr is None:  # this slave only knows where slaves connect
             return 0
         link = self._make_link()
         try:
-            await link.open(self._master_addr)
+            await link.open(self.master_addr)
             log_end = await check_same_log(link, self._store)
             self._note_in_store.compared(is_other_log=False)
             return log_end
@@ -144,10 +140,11 @@ class Slave:
             link.close()
 
     def _take_master_addr(self, addr: str) -> None:
-        self._master_addr = addr
+        self.master_addr = addr
         self._has_master.set()
         self._has_other_master.unpark_all()
-        self._copy_soon()
+        self._asked_to_copy.set()
+        self._resting.cancel()
 
     async def other_master(self) -> None:
         """Waits until a master is found, or another one."""
@@ -165,11 +162,11 @@ class Slave:
         back."""
         while True:
             await self._has_master.wait()
-            assert self._master_addr is not None
+            assert self.master_addr is not None
             self._asked_to_copy = trio.Event()
             link = self._make_link()
             try:
-                await link.open(self._master_addr)
+                await link.open(self.master_addr)
                 await self._copy_from(link)
             except (OSError, trio.TooSlowError, ProtocolError, StorageError) as error:
                 self._has_copied = False
@@ -211,13 +208,9 @@ class Slave:
         found = from_ext(answer.ext, HaInfoHeader)
         return found.tables_stamp or 0, bool(found.tables_same)
 
-    def _copy_soon(self) -> None:
-        self._asked_to_copy.set()
-        self._resting.cancel()
-
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:
-            log.warning("event=metadata-not-copied master=%s reason=%r", self._master_addr, problem)
+            log.warning("event=metadata-not-copied master=%s reason=%r", self.master_addr, problem)
         self._problem = problem
 
 

@@ -13,7 +13,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.properties import find_bytes
-from rmqproto.message.record import StoredMessage, batch_parts_untrusted, decode_record_untrusted
+from rmqproto.message.record import batch_parts_untrusted, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.core import Appended
 from rmqserver.operation import Refused
@@ -126,14 +126,10 @@ class Repeats:
         if not places:
             return None
         (place,) = places
-        record = self._record(place.log_offset)
-        host = record.store_host if record is not None else message.store_host
+        data = self._store.get_record(place.log_offset)
+        # Without a record, readers do not see it yet, or retention has deleted it.
+        host = decode_record_untrusted(data).store_host if data is not None else message.store_host
         return First(Appended(place.log_offset, 0, place.queue_offset), message.queue_id, host)
-
-    def _record(self, log_offset: int) -> StoredMessage | None:
-        """The record; None if readers do not see it yet, or if retention has deleted it."""
-        data = self._store.get_record(log_offset)
-        return decode_record_untrusted(data) if data is not None else None
 
 
 def _check_plain(asked_queue_id: int, topic: str, properties: dict[str, str]) -> None:

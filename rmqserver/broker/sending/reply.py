@@ -24,7 +24,7 @@ from rmqserver.store.results import MessageRefused
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.own_address import OwnAddress
-    from rmqserver.broker.sending.targets import TopicCheck
+    from rmqserver.broker.sending.targets import Targets
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
@@ -47,11 +47,11 @@ class Replied(NamedTuple):
 
 class Replies:
     def __init__(
-        self, config: BrokerConfig, check: TopicCheck, clients: Clients, stats: BrokerStats, address: OwnAddress,
+        self, config: BrokerConfig, targets: Targets, clients: Clients, stats: BrokerStats, address: OwnAddress,
         put: Put, clock_ms: Callable[[], int],
     ):  # fmt: skip
         self._config = config
-        self._check = check
+        self._targets = targets
         self._clients = clients
         self._stats = stats
         self._address = address
@@ -71,7 +71,9 @@ class Replies:
 
     def _message(self, header: SendHeader, body: bytes, peer: Peer) -> NewMessage:
         """The reply as a message. Raises Refused if nothing may be sent to its topic."""
-        target = Target(self._check.topic_of(header, self._address.ip(peer.local_addr)), self._stats.puts[header.topic])
+        target = Target(
+            self._targets.topic_of(header, self._address.ip(peer.local_addr)), self._stats.puts[header.topic]
+        )
         queue_id = target.choose_queue(header.queue_id, peer.address)
         return NewMessage(
             topic=header.topic,

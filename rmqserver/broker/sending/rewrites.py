@@ -60,29 +60,6 @@ def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None
     topics.create_system(message.topic, DLQ_QUEUE_NUMS)
 
 
-class Retries:
-    def __init__(self, topics: TopicTable, groups: GroupTable, locks: QueueLocks):
-        self._topics = topics
-        self._groups = groups
-        self._locks = locks
-
-    def bury_if_dead(self, message: NewMessage, client_version: int, asked_times_max: int | None) -> None:
-        """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or
-        if the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
-        group."""
-        if not message.topic.startswith(RETRY_PREFIX):
-            return
-        name = message.topic.removeprefix(RETRY_PREFIX)
-        group = self._groups.find(name)
-        if group is None:
-            text = f"subscription group not exist, {name} {SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        is_tried_out = message.reconsume_times > times_max(group, client_version, asked_times_max)
-        if is_tried_out or self._locks.is_any_held(name):
-            to_dead_letters(message, name, self._topics)
-            message.properties[props.DELAY] = "-1"
-
-
 class Sender(NamedTuple):
     """What the rules for producers need besides the message: the topic it was sent to, and what its client said."""
 
@@ -97,27 +74,47 @@ _TIMER_UNITS_MS = {props.TIMER_DELAY_SEC: 1000, props.TIMER_DELAY_MS: 1}
 
 class Rewrites:
     def __init__(
-        self, config: BrokerConfig, address: OwnAddress, unique_ids: UniqueIds, retries: Retries, slots: TimerSlots
-    ):
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, locks: QueueLocks, address: OwnAddress,
+        unique_ids: UniqueIds, slots: TimerSlots,
+    ):  # fmt: skip
         self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
         self._address = address
         self._unique_ids = unique_ids
-        self._retries = retries
         self._slots = slots
 
     # --- for producers -----------------------------------------------------------------------------------------------
 
     def for_producer(self, message: NewMessage, sender: Sender) -> None:
         """All rules for producers but the last, ``half_message``."""
-        self._retries.bury_if_dead(message, sender.client_version, sender.max_reconsume_times)
+        if message.topic.startswith(RETRY_PREFIX):
+            self._bury_if_dead(message, sender)
         message.properties.pop(props.POP_CK, None)  # a popped message that is sent again is a new one
         if props.UNIQUE_KEY not in message.properties:
             message.properties[props.UNIQUE_KEY] = self._unique_ids.next()
-        _lite_topic(message)
+        lite = message.properties.get(props.LITE_TOPIC)
+        if lite and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)):
+            message.properties[props.MULTI_DISPATCH] = lite_queue_name(message.topic, lite)
         _priority_queue(message, sender.target)
         if sender.target.needs_keys and not message.properties.get(props.KEYS, "").strip():
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
         message.properties.update(added_by_broker(self._config))
+
+    def _bury_if_dead(self, message: NewMessage, sender: Sender) -> None:
+        """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or
+        if the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
+        group."""
+        name = message.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(name)
+        if group is None:
+            text = f"subscription group not exist, {name} {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        is_tried_out = message.reconsume_times > times_max(group, sender.client_version, sender.max_reconsume_times)
+        if is_tried_out or self._locks.is_any_held(name):
+            to_dead_letters(message, name, self._topics)
+            message.properties[props.DELAY] = "-1"
 
     def half_message(self, message: NewMessage) -> None:
         """The last rule for producers, applied once the queue that the answer names is known. The first half of a
@@ -138,7 +135,14 @@ class Rewrites:
     # --- for every message -------------------------------------------------------------------------------------------
 
     def for_all(self, message: NewMessage) -> None:
-        _refuse_inner_batch(message)
+        """A batch in one record is refused (``HookUtils.checkInnerBatch``): it belongs to a topic of queue.type
+        BatchCQ, and this broker has none. A message that is prepared, rolled back, or half of a transaction is not
+        scheduled: a half message is delayed when it is committed, if it asks for that. Apache's broker would delay the
+        half, and lose it."""
+        if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
+        if message.sys_flag & TRANSACTION_PREPARED or message.topic == TRANSACTION_HALF_TOPIC:
+            return
         self._timer(message)
         self._delay(message)
 
@@ -147,7 +151,7 @@ class Rewrites:
         the timer topic, with its real target in its properties. A delay level takes precedence over a time; a time that
         has passed delays nothing."""
         properties = message.properties
-        if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
+        if message.topic == TIMER_TOPIC or not is_timer(properties):
             return
         if delay_level(properties) > 0:
             for name in props.TIMER_NAMES:
@@ -166,8 +170,6 @@ class Rewrites:
     def _delay(self, message: NewMessage) -> None:
         """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with
         its real target in its properties."""
-        if is_prepared(message):
-            return
         level = min(delay_level(message.properties), len(self._config.delay_levels_ms))
         if level <= 0:
             return
@@ -180,13 +182,6 @@ def _make_wait(message: NewMessage, topic: str, queue_id: int) -> None:
     message.properties[props.REAL_TOPIC] = message.topic
     message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic, message.queue_id = topic, queue_id
-
-
-def _lite_topic(message: NewMessage) -> None:
-    """Names the light queue to which a message for a lite topic is to be dispatched."""
-    lite = message.properties.get(props.LITE_TOPIC)
-    if lite and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)):
-        message.properties[props.MULTI_DISPATCH] = lite_queue_name(message.topic, lite)
 
 
 def _priority_queue(message: NewMessage, target: Target) -> None:
@@ -205,19 +200,6 @@ def _priority_queue(message: NewMessage, target: Target) -> None:
         del properties[props.PRIORITY]
         return
     message.queue_id = min(priority, max(target.config.write_queue_nums - 1, 0))
-
-
-def _refuse_inner_batch(message: NewMessage) -> None:
-    """``HookUtils.checkInnerBatch``: refuses a batch in one record. It belongs to a topic of queue.type BatchCQ, and
-    this broker has none."""
-    if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
-        raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
-
-
-def is_prepared(message: NewMessage) -> bool:
-    """Whether a message is prepared, rolled back, or half of a transaction: such a message is not scheduled. A half
-    message is delayed when it is committed, if it asks for that; Apache's broker would delay the half, and lose it."""
-    return bool(message.sys_flag & TRANSACTION_PREPARED) or message.topic == TRANSACTION_HALF_TOPIC
 
 
 class TimerSlots:

@@ -39,11 +39,15 @@ if TYPE_CHECKING:
 
 OnSent = Callable[[SendOutcome], OnDone]
 
+_HALF = b"TRAN_MSG\x01true\x02"
+_TIMER = b"TIMER_DEL"
+"""How the names of timer properties begin."""
+
 
 class Sends:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, address: OwnAddress, put: Put,
-        targets: Targets, repeats: Repeats, unique_ids: UniqueIds, waiting_put: WaitingPut,
+        targets: Targets, repeats: Repeats, unique_ids: UniqueIds, metrics: TransactionMetrics, slots: TimerSlots,
     ):  # fmt: skip
         self.when_stored = put.when_stored
         self.on_settings_changed: list[Callable[[], None]] = []
@@ -55,7 +59,8 @@ class Sends:
         self._put = put
         self._repeats = repeats
         self._unique_ids = unique_ids
-        self._waiting_put = waiting_put
+        self._metrics = metrics
+        self._slots = slots
         self._targets = targets
         self.known_targets = self._targets.known
         self.settings_changed()
@@ -63,7 +68,7 @@ class Sends:
     def settings_changed(self) -> None:
         """To be called when a topic or a setting has changed."""
         self.known_targets.clear()
-        self.added_bytes = self._waiting_put.added_bytes = props.joined(added_by_broker(self._config))
+        self.added_bytes = props.joined(added_by_broker(self._config))
         self.knows_safe = self._put.knows_safe
         for told in self.on_settings_changed:
             told()
@@ -114,7 +119,7 @@ class Sends:
             store_host = self._address.advertised_host or peer.local_host
             usual, sys_flag = USUAL.fullmatch(properties), header.sys_flag | target.sys_flag
             if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
-                return self._waiting_put.put(header, target, peer, store_host, body, properties)
+                return self._put_waiting(header, target, peer, body, properties)
             queue_id = header.queue_id if header.queue_id >= 0 else target.choose_queue(-1, peer.address)
             unique_key, keys, tags = usual.groups(b"")
             if not unique_key:
@@ -128,6 +133,56 @@ class Sends:
         except Exception as error:
             raise self.refused(error) from None
         return SendOutcome(appended, queue_id, store_host, unique_key)
+
+    def _put_waiting(
+        self, header: SendHeader, target: Target, peer: Peer, body: bytes, properties: bytes
+    ) -> SendOutcome | None:
+        """As ``put_plain``, for a half message or a timer that asks for nothing else: it waits elsewhere before it
+        reaches its queue. Stores the same bytes as the full way."""
+        sys_flag, timer, out_ms = header.sys_flag | target.sys_flag, b"", None
+        before, half, after = properties.partition(_HALF)
+        if half:
+            sys_flag &= ~TRANSACTION_MASK
+        else:
+            before, begin, rest = properties.partition(_TIMER)
+            more, _, after = rest.partition(b"\x02")
+            timer = begin + more
+        keys = _keys_of(before, after) if half or timer else None
+        if keys is None or sys_flag & UNUSUAL_SYS_FLAG or (half and self._config.reject_transaction_message):
+            return None
+        if timer and (out_ms := self._timer_slot(header.topic, timer)) is None:
+            return None
+        unique_key = keys[0]
+        if not unique_key:
+            unique_key = self._unique_ids.next().encode()
+            properties += b"UNIQ_KEY\x01%b\x02" % unique_key
+            keys = unique_key, *keys[1:]
+        topic, why = TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % (out_ms or 0)
+        if half:
+            topic, why = TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key
+        queue_id, store_host = target.choose_queue(header.queue_id, peer.address), self._address.record_host(peer)
+        appended = self._store.append(
+            topic, 0, header.flag, sys_flag, header.born_timestamp, peer.born_host, store_host,
+            header.reconsume_times, body,
+            b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
+            % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
+            0, keys,
+        )  # fmt: skip
+        self._stats.puts[topic].add(1, appended.size_bytes)
+        if out_ms is None:
+            self._metrics.add(header.topic, 1)
+            return SendOutcome(appended, queue_id, store_host, unique_key)
+        self._slots.announce(appended.log_offset, header.topic, out_ms)
+        handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
+        return SendOutcome(appended, queue_id, store_host, unique_key, handle)
+
+    def _timer_slot(self, topic: str, timer: bytes) -> int | None:
+        """The time of the slot that a whole property asks for; None if it names no time that a producer may ask
+        for."""
+        name, _, value = timer.decode().partition("\x01")
+        if topic == TIMER_TOPIC or name not in TIMER_NAMES or not value:
+            return None
+        return self._slots.out_ms(name, value)
 
     def append_plain(
         self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,
@@ -204,99 +259,6 @@ class Sends:
         """Holds the answer to a producer that made a topic until the nameservers know it: a client that then asks for
         its route gets it, as with Apache's broker."""
         return lambda outcome: self._targets.when_told(lambda: on_done(outcome))
-
-
-Place = tuple[str, bytes, int | None]
-"""The topic in which a message waits, the property that says for what, and when a timer is due (ms)."""
-
-_HALF = b"TRAN_MSG\x01true\x02"
-_TIMER = b"TIMER_DEL"
-"""How the names of timer properties begin."""
-
-
-class WaitingPut:
-    """``added_bytes`` are the properties that every message of a producer gets."""
-
-    def __init__(
-        self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, metrics: TransactionMetrics,
-        unique_ids: UniqueIds, slots: TimerSlots,
-    ):  # fmt: skip
-        self.added_bytes = b""
-        self._config = config
-        self._store = store
-        self._stats = stats
-        self._metrics = metrics
-        self._unique_ids = unique_ids
-        self._slots = slots
-
-    def put(
-        self,
-        header: SendHeader,
-        target: Target,
-        peer: Peer,
-        store_host: bytes,
-        body: bytes,
-        properties: bytes,
-    ) -> SendOutcome | None:
-        """Puts a half message or a timer. None, with nothing done, for a message that goes the full way. ``properties``
-        end with a separator; ``target`` is plain. Raises as ``Put.put``."""
-        sys_flag = header.sys_flag | target.sys_flag
-        before, half, after = properties.partition(_HALF)
-        if half:
-            sys_flag &= ~TRANSACTION_MASK
-            timer = b""
-        else:
-            before, timer, after = _parted_by_timer(properties)
-            if not timer:
-                return None
-        keys = _keys_of(before, after)
-        if keys is None or sys_flag & UNUSUAL_SYS_FLAG:
-            return None
-        unique_key = keys[0]
-        if not unique_key:
-            unique_key = self._unique_ids.next().encode()
-            properties += b"UNIQ_KEY\x01%b\x02" % unique_key
-            keys = unique_key, *keys[1:]
-        place = self._half(unique_key) if half else self._timer(header.topic, timer)
-        if place is None:
-            return None
-        topic, why, out_ms = place
-        queue_id = target.choose_queue(header.queue_id, peer.address)
-        appended = self._store.append(
-            topic, 0, header.flag, sys_flag, header.born_timestamp, peer.born_host, store_host,
-            header.reconsume_times, body,
-            b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
-            % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
-            0, keys,
-        )  # fmt: skip
-        self._stats.puts[topic].add(1, appended.size_bytes)
-        if out_ms is None:
-            self._metrics.add(header.topic, 1)
-            return SendOutcome(appended, queue_id, store_host, unique_key)
-        self._slots.announce(appended.log_offset, header.topic, out_ms)
-        handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
-        return SendOutcome(appended, queue_id, store_host, unique_key, handle)
-
-    def _half(self, unique_key: bytes) -> Place | None:
-        if self._config.reject_transaction_message:
-            return None
-        return TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key, None
-
-    def _timer(self, topic: str, timer: bytes) -> Place | None:
-        """``timer`` is a whole property. None if it names no time that a producer may ask for."""
-        name, _, value = timer.decode().partition("\x01")
-        if topic == TIMER_TOPIC or name not in TIMER_NAMES or not value:
-            return None
-        out_ms = self._slots.out_ms(name, value)
-        return None if out_ms is None else (TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms, out_ms)
-
-
-def _parted_by_timer(properties: bytes) -> tuple[bytes, bytes, bytes]:
-    """What stands before the first timer property, that property, and what stands after it. The second is empty if
-    there is none."""
-    before, begin, rest = properties.partition(_TIMER)
-    more, _, after = rest.partition(b"\x02")
-    return before, begin + more, after
 
 
 def _keys_of(before: bytes, after: bytes) -> MessageKeys | None:

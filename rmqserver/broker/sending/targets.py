@@ -29,47 +29,6 @@ RETRY_QUEUE_NUMS = 1
 """Queues of a group's retry topic that a send creates."""
 
 
-class TopicCheck:
-    """Finds the topic of a send, or creates it if that is allowed."""
-
-    def __init__(self, config: BrokerConfig, topics: TopicTable, clock_ms: Callable[[], int]):
-        self._config = config
-        self._topics = topics
-        self._clock_ms = clock_ms
-
-    def topic_of(self, header: SendHeader, own_ip: str) -> TopicConfig:
-        """The topic of the send. Raises Refused with 1, 16, 17 or 29 if nothing may be sent to it; ``own_ip`` is our
-        address in remarks."""
-        config, topic = self._config, header.topic
-        if self._clock_ms() < config.start_accept_send_request_ms:
-            seconds, ms = divmod(config.start_accept_send_request_ms, 1000)
-            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {when},{ms:03d}")
-        found = self._topics.get(topic)
-        if not config.broker_permission & PERM_WRITE and found is not None and found.order:
-            text = f"the broker[{own_ip}] sending message is forbidden"
-            raise Refused(ResponseCode.NO_PERMISSION, text)
-        problem = topic_problem(topic)
-        if problem is not None:
-            raise Refused(ResponseCode.INVALID_PARAMETER, problem)
-        if topic in SEND_FORBIDDEN_TOPICS:
-            raise Refused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
-        found = found or self._create(header)
-        if found is None:
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{SEE_FAQ}")
-        return found
-
-    def _create(self, header: SendHeader) -> TopicConfig | None:
-        is_retry = header.topic.startswith(RETRY_PREFIX)
-        created = self._topics.create_on_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, header.is_unit and not is_retry
-        )
-        if created is None and is_retry:
-            flag = UNIT_SUBSCRIBED if header.is_unit else 0
-            created = self._topics.create_system(header.topic, RETRY_QUEUE_NUMS, topic_sys_flag=flag)
-        return created
-
-
 def refusal_of(refused: MessageRefused, store: MessageStore) -> Refused:
     """The answer to a producer whose message the store did not take (``handlePutMessageResult``)."""
     if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
@@ -145,7 +104,7 @@ class Targets:
     """The targets of sends. ``known`` has them by topic, except those that the nameservers do not know yet."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, check: TopicCheck, stats: BrokerStats,
+        self, config: BrokerConfig, topics: TopicTable, stats: BrokerStats, clock_ms: Callable[[], int],
         when_told: WhenTold = at_once,
     ):  # fmt: skip
         """``when_told`` calls back when the nameservers know the topics as they are now."""
@@ -153,14 +112,14 @@ class Targets:
         self.when_told = when_told
         self._untold: set[str] = set()
         self._topics = topics
-        self._check = check
+        self._clock_ms = clock_ms
         self._stats = stats
         self._config = config
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
         """The target of a send. Raises Refused if nothing may be sent to the topic."""
         is_new = self._topics.get(header.topic) is None
-        config = self._check.topic_of(header, own_ip)
+        config = self.topic_of(header, own_ip)
         if len(self.known) >= TARGETS_CACHED_MAX:
             self.known.clear()
         target = Target(config, self._stats.puts[header.topic])
@@ -174,3 +133,35 @@ class Targets:
         else:
             self.known[header.topic] = target
         return target
+
+    def topic_of(self, header: SendHeader, own_ip: str) -> TopicConfig:
+        """The topic of the send. Raises Refused with 1, 16, 17 or 29 if nothing may be sent to it; ``own_ip`` is our
+        address in remarks."""
+        config, topic = self._config, header.topic
+        if self._clock_ms() < config.start_accept_send_request_ms:
+            seconds, ms = divmod(config.start_accept_send_request_ms, 1000)
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {when},{ms:03d}")
+        found = self._topics.get(topic)
+        if not config.broker_permission & PERM_WRITE and found is not None and found.order:
+            text = f"the broker[{own_ip}] sending message is forbidden"
+            raise Refused(ResponseCode.NO_PERMISSION, text)
+        problem = topic_problem(topic)
+        if problem is not None:
+            raise Refused(ResponseCode.INVALID_PARAMETER, problem)
+        if topic in SEND_FORBIDDEN_TOPICS:
+            raise Refused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+        found = found or self._create(header)
+        if found is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{SEE_FAQ}")
+        return found
+
+    def _create(self, header: SendHeader) -> TopicConfig | None:
+        is_retry = header.topic.startswith(RETRY_PREFIX)
+        created = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, header.is_unit and not is_retry
+        )
+        if created is None and is_retry:
+            flag = UNIT_SUBSCRIBED if header.is_unit else 0
+            created = self._topics.create_system(header.topic, RETRY_QUEUE_NUMS, topic_sys_flag=flag)
+        return created

@@ -118,5 +118,5 @@ class GrpcService:
 
     def _client_gone(self, client: GrpcPeer) -> None:
         self._broker.clients.peer_gone(client)
-        self._broker.pop.lite.peer_gone(client)
+        self._broker.lite.peer_gone(client)
         self._settling.renewals.client_gone(client)

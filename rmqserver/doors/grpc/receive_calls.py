@@ -71,7 +71,7 @@ class ReceiveCalls:
         self._groups = broker.groups
         self._pops = broker.pops
         self._lite_pops = broker.lite_pops
-        self._lite_subscriptions = broker.pop.lite.subscriptions
+        self._lite_subscriptions = broker.lite.subscriptions
         self._broker_name = broker.config.broker_name
         self._clock_ms = broker.clock_ms
         self._clients = clients

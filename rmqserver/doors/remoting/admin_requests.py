@@ -16,11 +16,7 @@ from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.headers.statistics import BrokerConfigAnswer
 from rmqproto.headers.tables import (
     AllGroupsAnswer,
-    AllGroupsHeader,
     AllTopicsAnswer,
-    AllTopicsHeader,
-    ReadModeHeader,
-    TopicConfigHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.auth_admin import Asker
@@ -30,164 +26,142 @@ from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.admin.auth_admin import AuthAdmin
-    from rmqserver.broker.admin.broker_admin import BrokerAdmin, MasterAdmin
-    from rmqserver.broker.admin.topics_and_groups import GroupAdmin, TopicAdmin
-    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.admin.broker_admin import MasterAdmin
+    from rmqserver.broker.assembly import BrokerAssembly
     from rmqserver.broker.replicas.table_watch import TableWatch
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
 
-class TopicRequests:
-    def __init__(self, topics: TopicAdmin, reads: Reads):
-        self._topics = topics
-        self._reads = reads
+_CHECK_UNDER_WAY = 2
 
-    def handlers(self) -> dict[int, Handler]:
-        topics = self._topics
-        return {
-            R.UPDATE_AND_CREATE_TOPIC: self._upsert,
-            R.UPDATE_AND_CREATE_TOPIC_LIST: self._upsert_list,
-            R.UPDATE_AND_CREATE_STATIC_TOPIC: self._refuse_static,
-            R.GET_TOPIC_CONFIG: value_of(lambda request, _: topics.get(request.header.topic)),
-            R.GET_ALL_TOPIC_CONFIG: self._get_all,
-            R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: value_of(lambda request, _: topics.system_topics()),
-            R.DELETE_TOPIC_IN_BROKER: done(lambda request, _: topics.delete(request.header.topic)),
-            R.GET_TOPIC_STATS_INFO: what_it_reads(
-                self._reads, lambda request, _: topics.topic_stats(request.header.topic)
-            ),
-        }
 
-    def _upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
-        self._topics.upsert(request.header, lambda: _done(request, connection))
+def topic_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    topics = parts.topic_admin
 
-    def _upsert_list(self, request: Request[Any], connection: Connection) -> None:
+    def upsert(request: Request[Any], connection: Connection) -> None:
+        topics.upsert(request.header, lambda: _done(request, connection))
+
+    def upsert_list(request: Request[Any], connection: Connection) -> None:
         wanted = loads_untrusted(request.body, TopicConfigList).topic_config_list
-        self._topics.upsert_list(wanted, lambda: _done(request, connection))
+        topics.upsert_list(wanted, lambda: _done(request, connection))
 
-    def _refuse_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
-        raise Refused(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            "static topics are not served by this broker: create a plain topic (updateTopic), and give it queues on "
-            "more brokers when it needs them",
-        )
+    def get_all(request: Request[Any], connection: Connection) -> bytes:
+        body = topics.get_all(request.header)
+        return success(request, AllTopicsAnswer(total_topic_num=topics.count), dumps(body))
 
-    def _get_all(self, request: Request[AllTopicsHeader], connection: Connection) -> bytes:
-        body = self._topics.get_all(request.header)
-        return success(request, AllTopicsAnswer(total_topic_num=self._topics.count), dumps(body))
+    return {
+        R.UPDATE_AND_CREATE_TOPIC: upsert,
+        R.UPDATE_AND_CREATE_TOPIC_LIST: upsert_list,
+        R.UPDATE_AND_CREATE_STATIC_TOPIC: _refuse_static,
+        R.GET_TOPIC_CONFIG: value_of(lambda request, _: topics.get(request.header.topic)),
+        R.GET_ALL_TOPIC_CONFIG: get_all,
+        R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: value_of(lambda request, _: topics.system_topics()),
+        R.DELETE_TOPIC_IN_BROKER: done(lambda request, _: topics.delete(request.header.topic)),
+        R.GET_TOPIC_STATS_INFO: what_it_reads(parts.reads, lambda request, _: topics.topic_stats(request.header.topic)),
+    }
 
 
 def _done(request: Request[Any], connection: Connection) -> None:
     send_answer(request, connection, success(request, remark=UNSET_REMARK))
 
 
-class GroupRequests:
-    def __init__(self, groups: GroupAdmin):
-        self._groups = groups
+def _refuse_static(request: Request[Any], connection: Connection) -> None:
+    raise Refused(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        "static topics are not served by this broker: create a plain topic (updateTopic), and give it queues on "
+        "more brokers when it needs them",
+    )
 
-    def handlers(self) -> dict[int, Handler]:
-        groups = self._groups
-        return {
-            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: done(self._put),
-            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: done(
-                lambda request, _: groups.put_list(loads_untrusted(request.body, GroupConfigList).group_config_list)
-            ),
-            R.GET_SUBSCRIPTIONGROUP_CONFIG: value_of(lambda request, _: groups.get(request.header.group)),
-            R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._get_all,
-            R.DELETE_SUBSCRIPTIONGROUP: done(
-                lambda request, _: groups.delete(
-                    request.header.group_name, clean_offset=bool(request.header.clean_offset)
-                )
-            ),
-            R.UPDATE_AND_GET_GROUP_FORBIDDEN: value_of(
-                lambda request, _: groups.forbidden(
-                    request.header.group, request.header.topic, request.header.readable
-                ),
-                remark="",
-            ),
-        }
 
-    def _put(self, request: Request[Any], connection: Connection) -> None:
+def group_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    groups = parts.group_admin
+
+    def put(request: Request[Any], connection: Connection) -> None:
         if request.body:  # Apache's broker makes nothing without one, either; some tools go on with 352, which does
-            self._groups.put(loads_untrusted(request.body, SubscriptionGroupConfig))
+            groups.put(loads_untrusted(request.body, SubscriptionGroupConfig))
 
-    def _get_all(self, request: Request[AllGroupsHeader], connection: Connection) -> bytes:
-        body = self._groups.get_all(request.header)
-        return success(request, AllGroupsAnswer(total_group_num=self._groups.count), dumps(body))
+    def get_all(request: Request[Any], connection: Connection) -> bytes:
+        body = groups.get_all(request.header)
+        return success(request, AllGroupsAnswer(total_group_num=groups.count), dumps(body))
+
+    return {
+        R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: done(put),
+        R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: done(
+            lambda request, _: groups.put_list(loads_untrusted(request.body, GroupConfigList).group_config_list)
+        ),
+        R.GET_SUBSCRIPTIONGROUP_CONFIG: value_of(lambda request, _: groups.get(request.header.group)),
+        R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: get_all,
+        R.DELETE_SUBSCRIPTIONGROUP: done(
+            lambda request, _: groups.delete(request.header.group_name, clean_offset=bool(request.header.clean_offset))
+        ),
+        R.UPDATE_AND_GET_GROUP_FORBIDDEN: value_of(
+            lambda request, _: groups.forbidden(request.header.group, request.header.topic, request.header.readable),
+            remark="",
+        ),
+    }
 
 
-_CHECK_UNDER_WAY = 2
+def config_and_state_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    """Settings, state, counters, and cleaning."""
+    admin = parts.broker_admin
 
-
-class BrokerRequests:
-    def __init__(self, admin: BrokerAdmin, reads: Reads):
-        self._admin = admin
-        self._reads = reads
-
-    def handlers(self) -> dict[int, Handler]:
-        admin = self._admin
-        return {
-            R.UPDATE_BROKER_CONFIG: done(self._update_config),
-            R.GET_BROKER_CONFIG: self._config,
-            R.GET_BROKER_RUNTIME_INFO: what_it_reads(self._reads, lambda request, _: admin.state),
-            R.VIEW_BROKER_STATS_DATA: value_of(
-                lambda request, _: admin.stats(request.header.stats_name, request.header.stats_key)
-            ),
-            R.CLEAN_EXPIRED_CONSUMEQUEUE: done(lambda request, _: admin.clean_expired(at_any_hour=False)),
-            R.DELETE_EXPIRED_COMMITLOG: done(lambda request, _: admin.clean_expired(at_any_hour=True)),
-            R.CLEAN_UNUSED_TOPIC: done(lambda request, _: admin.clean_unused_topics()),
-        }
-
-    def _update_config(self, request: Request[Any], connection: Connection) -> None:
+    def update_config(request: Request[Any], connection: Connection) -> None:
         if request.body:
-            self._admin.update_config(request.body, connection)
+            admin.update_config(request.body, connection)
 
-    def _config(self, request: Request[Any], connection: Connection) -> bytes:
-        version = dumps(self._admin.data_version).decode()
-        return success(request, BrokerConfigAnswer(version=version), self._admin.config_text().encode())
+    def get_config(request: Request[Any], connection: Connection) -> bytes:
+        version = dumps(admin.data_version).decode()
+        return success(request, BrokerConfigAnswer(version=version), admin.config_text().encode())
+
+    return {
+        R.UPDATE_BROKER_CONFIG: done(update_config),
+        R.GET_BROKER_CONFIG: get_config,
+        R.GET_BROKER_RUNTIME_INFO: what_it_reads(parts.reads, lambda request, _: admin.state),
+        R.VIEW_BROKER_STATS_DATA: value_of(
+            lambda request, _: admin.stats(request.header.stats_name, request.header.stats_key)
+        ),
+        R.CLEAN_EXPIRED_CONSUMEQUEUE: done(lambda request, _: admin.clean_expired(at_any_hour=False)),
+        R.DELETE_EXPIRED_COMMITLOG: done(lambda request, _: admin.clean_expired(at_any_hour=True)),
+        R.CLEAN_UNUSED_TOPIC: done(lambda request, _: admin.clean_unused_topics()),
+    }
 
 
-class MasterRequests:
-    def __init__(self, admin: MasterAdmin, watch: TableWatch | None):
-        self._admin = admin
-        self._watch = watch
-
-    def handlers(self) -> dict[int, Handler]:
-        admin = self._admin
-        return {
-            R.GET_BROKER_HA_STATUS: value_of(lambda request, _: admin.status()),
-            R.EXCHANGE_BROKER_HA_INFO: self._ha_info,
-            R.RESET_MASTER_FLUSH_OFFSET: done(lambda request, _: None),  # a master has nothing to reset
-            R.GET_BROKER_EPOCH_CACHE: _epochs,
-            R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: done(lambda request, _: admin.set_cold_limits(request.body)),
-            R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: done(  # the body is a group
-                lambda request, _: admin.remove_cold_limit(request.body.decode(errors="replace"))
-            ),
-            R.GET_COLD_DATA_FLOW_CTR_INFO: value_of(lambda request, _: admin.cold_limits()),
-            R.SET_COMMITLOG_READ_MODE: self._set_read_mode,
-            # Answered at once, as by Apache's broker, which later writes the outcome of the check to its log.
-            R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: value_of(
-                lambda request, _: RocksDbProgress(check_status=_CHECK_UNDER_WAY), UNSET_REMARK
-            ),
-            R.EXPORT_ROCKSDB_CONFIG_TO_JSON: done(
-                lambda request, _: admin.check_export(request.header.config_type), "export done."
-            ),
-        }
-
-    def _ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes | None:
+def master_handlers(admin: MasterAdmin, watch: TableWatch | None) -> dict[int, Handler]:
+    def ha_info(request: Request[HaInfoHeader], connection: Connection) -> bytes | None:
         """A slave that watches is answered when there is something to copy."""
 
         def tell(found: HaInfoHeader) -> None:
             send_answer(request, connection, success(request, found))
 
         slave_id, stamp = request.header.slave_broker_id, request.header.tables_stamp or 0
-        if slave_id is not None and self._watch is not None and self._watch.watch(slave_id, stamp, connection, tell):
+        if slave_id is not None and watch is not None and watch.watch(slave_id, stamp, connection, tell):
             return None
-        return success(request, self._admin.ha_info(request.header, connection))
+        return success(request, admin.ha_info(request.header, connection))
 
-    def _set_read_mode(self, request: Request[ReadModeHeader], connection: Connection) -> bytes:
-        mode = self._admin.read_mode(request.header.mode)
+    def set_read_mode(request: Request[Any], connection: Connection) -> bytes:
+        mode = admin.read_mode(request.header.mode)
         return success(request, remark=f"set commitlog readahead mode success, mode: {mode}")
+
+    return {
+        R.GET_BROKER_HA_STATUS: value_of(lambda request, _: admin.status()),
+        R.EXCHANGE_BROKER_HA_INFO: ha_info,
+        R.RESET_MASTER_FLUSH_OFFSET: done(lambda request, _: None),  # a master has nothing to reset
+        R.GET_BROKER_EPOCH_CACHE: _epochs,
+        R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: done(lambda request, _: admin.set_cold_limits(request.body)),
+        R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: done(  # the body is a group
+            lambda request, _: admin.remove_cold_limit(request.body.decode(errors="replace"))
+        ),
+        R.GET_COLD_DATA_FLOW_CTR_INFO: value_of(lambda request, _: admin.cold_limits()),
+        R.SET_COMMITLOG_READ_MODE: set_read_mode,
+        # Answered at once, as by Apache's broker, which later writes the outcome of the check to its log.
+        R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: value_of(
+            lambda request, _: RocksDbProgress(check_status=_CHECK_UNDER_WAY), UNSET_REMARK
+        ),
+        R.EXPORT_ROCKSDB_CONFIG_TO_JSON: done(
+            lambda request, _: admin.check_export(request.header.config_type), "export done."
+        ),
+    }
 
 
 def _epochs(request: Request[Any], connection: Connection) -> bytes:

@@ -13,25 +13,19 @@ from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.admin_requests import (
-    BrokerRequests,
-    GroupRequests,
-    MasterRequests,
-    TopicRequests,
+    config_and_state_handlers,
+    group_handlers,
+    master_handlers,
+    topic_handlers,
     user_handlers,
 )
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
 from rmqserver.doors.remoting.forwarding import Forwarding
-from rmqserver.doors.remoting.online_clients import ClientRequests
-from rmqserver.doors.remoting.pop_requests import AckRequests, AssignmentRequests, LiteRequests, PopRequests
-from rmqserver.doors.remoting.pulls import PullRequests
-from rmqserver.doors.remoting.queries import (
-    ConsumerOffsetRequests,
-    QueryRequests,
-    QueueEndRequests,
-    offset_handlers,
-    timer_handlers,
-)
-from rmqserver.doors.remoting.returned_messages import ReturnRequests, TransactionRequests
+from rmqserver.doors.remoting.online_clients import client_handlers
+from rmqserver.doors.remoting.pop_requests import lite_handlers, pop_handlers
+from rmqserver.doors.remoting.pulls import pull_handlers
+from rmqserver.doors.remoting.queries import query_handlers, table_handlers
+from rmqserver.doors.remoting.returned_messages import return_handlers
 from rmqserver.doors.remoting.role_answers import MemberRequests, SlaveRefusals
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.limits import InFlightGate, RateGate, has_rates
@@ -124,28 +118,14 @@ class BrokerDoor(Service):
 
 
 def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
-    reads, subscriptions = broker.reads, broker.pop.lite.subscriptions
-    services = (
-        sends,
-        PullRequests(broker.pulls, broker.pull_plans),
-        ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
-        TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),
-        ClientRequests(broker.membership, broker.filters, broker.locks, broker.client_admin, reads),
-        ConsumerOffsetRequests(broker.committed_offsets, reads),
-        QueueEndRequests(broker.queue_ends, broker.reset_offset, reads),
-        PopRequests(broker.pops, broker.lite_pops, broker.looks, reads),
-        AckRequests(broker.acks),
-        AssignmentRequests(broker.assigning),
-        LiteRequests(subscriptions, broker.lite_infos),
-        TopicRequests(broker.topic_admin, reads),
-        GroupRequests(broker.group_admin),
-        QueryRequests(broker.message_query, broker.consume_stats, broker.store, reads),
-        MasterRequests(broker.master_admin, broker.table_watch),
-        BrokerRequests(broker.broker_admin, reads),
+    table = (
+        sends.handlers() | master_handlers(broker.master_admin, broker.table_watch) | user_handlers(broker.auth_admin)
     )
-    table = timer_handlers(broker.timer_admin) | offset_handlers(broker.offset_admin) | user_handlers(broker.auth_admin)
-    for service in services:
-        table.update(service.handlers())
+    for handlers in (
+        pull_handlers, return_handlers, client_handlers, pop_handlers, lite_handlers, query_handlers, table_handlers,
+        topic_handlers, group_handlers, config_and_state_handlers,
+    ):  # fmt: skip
+        table |= handlers(broker)
     if broker.slave is not None:
         table |= SlaveRefusals(broker.config, broker.slave).handlers(table)
     if broker.set_state is not None and isinstance(broker.replicas, SetMaster):

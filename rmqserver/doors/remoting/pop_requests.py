@@ -34,15 +34,10 @@ from rmqserver.remoting.answer import Request, answer_frame, send_answer, succes
 from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.lite_pops import LitePopped, LitePops
-    from rmqserver.broker.consuming.lite_subscriptions import LiteSubscriptions
-    from rmqserver.broker.consuming.lite_topics import LiteInfos
-    from rmqserver.broker.consuming.pop.acks import Acks
-    from rmqserver.broker.consuming.pop.assignment import Assigning
-    from rmqserver.broker.consuming.pop.looks import Looks, Peeked
-    from rmqserver.broker.consuming.pop.pop_request import Pops
+    from rmqserver.broker.assembly import BrokerAssembly
+    from rmqserver.broker.consuming.lite_pops import LitePopped
+    from rmqserver.broker.consuming.pop.looks import Peeked
     from rmqserver.broker.consuming.pop.popping import Popped
-    from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -50,46 +45,55 @@ if TYPE_CHECKING:
 _POPPED_NONE = PopAnswer()
 
 
-class PopRequests:
-    def __init__(self, pops: Pops, lite_pops: LitePops, looks: Looks, reads: Reads):
-        self._pops = pops
-        self._lite_pops = lite_pops
-        self._looks = looks
-        self._reads = reads
+def pop_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    assigning = parts.assigning
+    return {
+        R.POP_MESSAGE: refused_with(_POPPED_NONE, partial(_pop, parts)),
+        R.POP_LITE_MESSAGE: refused_with(PopLiteAnswer(), partial(_pop_lite, parts)),
+        R.PEEK_MESSAGE: refused_with(_POPPED_NONE, partial(_peek, parts)),
+        R.NOTIFICATION: refused_with(NotificationAnswer(), partial(_notify, parts)),
+        R.POLLING_INFO: refused_with(PollingInfoAnswer(), partial(_polling_info, parts)),
+        # Apache's broker moves POP state from RocksDB to the revive log; ours has it only in that log.
+        R.POP_ROLLBACK: lambda request, _: success(request, remark=UNSET_REMARK),
+        R.ACK_MESSAGE: partial(_ack, parts),
+        R.BATCH_ACK_MESSAGE: done(partial(_batch_ack, parts)),
+        R.CHANGE_MESSAGE_INVISIBLETIME: refused_with(ChangeInvisibleTimeAnswer(), partial(_change, parts)),
+        R.SET_MESSAGE_REQUEST_MODE: done(
+            lambda request, _: assigning.set_mode(loads_untrusted(request.body, RequestMode))
+        ),
+        R.GET_ALL_MESSAGE_REQUEST_MODE: value_of(
+            lambda request, _: RequestModes(message_request_mode_map=assigning.modes)
+        ),
+        R.QUERY_ASSIGNMENT: partial(_query, parts),
+    }
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            R.POP_MESSAGE: refused_with(_POPPED_NONE, self._pop),
-            R.POP_LITE_MESSAGE: refused_with(PopLiteAnswer(), self._pop_lite),
-            R.PEEK_MESSAGE: refused_with(_POPPED_NONE, self._peek),
-            R.NOTIFICATION: refused_with(NotificationAnswer(), self._notify),
-            R.POLLING_INFO: refused_with(PollingInfoAnswer(), self._polling_info),
-            # Apache's broker moves POP state from RocksDB to the revive log; ours has it only in that log.
-            R.POP_ROLLBACK: lambda request, _: success(request, remark=UNSET_REMARK),
-        }
 
-    def _pop(self, request: Request[PopHeader], connection: Connection) -> None:
-        then = partial(_answer_pop, request, connection)
-        guarded = partial(answering, request, connection, refused_with=_POPPED_NONE)
-        self._pops.pop(request.header, connection, then, guarded)
+def _pop(parts: BrokerAssembly, request: Request[PopHeader], connection: Connection) -> None:
+    then = partial(_answer_pop, request, connection)
+    guarded = partial(answering, request, connection, refused_with=_POPPED_NONE)
+    parts.pops.pop(request.header, connection, then, guarded)
 
-    def _pop_lite(self, request: Request[PopLiteHeader], connection: Connection) -> None:
-        then = partial(_answer_lite, request, connection)
-        self._lite_pops.pop(request.header, connection, then, partial(answering, request, connection))
 
-    def _peek(self, request: Request[PeekHeader], connection: Connection) -> None:
-        look = self._looks.peek(request.header, connection)
-        answer_read(self._reads, request, connection, look, partial(_peeked, request))
+def _pop_lite(parts: BrokerAssembly, request: Request[PopLiteHeader], connection: Connection) -> None:
+    then = partial(_answer_lite, request, connection)
+    parts.lite_pops.pop(request.header, connection, then, partial(answering, request, connection))
 
-    def _notify(self, request: Request[NotificationHeader], connection: Connection) -> None:
-        def then(answer: NotificationAnswer) -> None:
-            send_answer(request, connection, success(request, answer, remark=UNSET_REMARK))
 
-        self._looks.notify(request.header, connection, then, partial(answering, request, connection))
+def _peek(parts: BrokerAssembly, request: Request[PeekHeader], connection: Connection) -> None:
+    look = parts.looks.peek(request.header, connection)
+    answer_read(parts.reads, request, connection, look, partial(_peeked, request))
 
-    def _polling_info(self, request: Request[PollingInfoHeader], connection: Connection) -> bytes:
-        count = self._looks.polling_count(request.header, connection)
-        return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
+
+def _notify(parts: BrokerAssembly, request: Request[NotificationHeader], connection: Connection) -> None:
+    def then(answer: NotificationAnswer) -> None:
+        send_answer(request, connection, success(request, answer, remark=UNSET_REMARK))
+
+    parts.looks.notify(request.header, connection, then, partial(answering, request, connection))
+
+
+def _polling_info(parts: BrokerAssembly, request: Request[PollingInfoHeader], connection: Connection) -> bytes:
+    count = parts.looks.polling_count(request.header, connection)
+    return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
 
 
 def _answer_pop(request: Request[PopHeader], connection: Connection, code: int, popped: Popped) -> None:
@@ -137,79 +141,50 @@ def _remark(found_count: int) -> str:
     return GetStatus.FOUND.value if found_count else GetStatus.NO_MESSAGE_IN_QUEUE.value
 
 
-class AckRequests:
-    def __init__(self, acks: Acks):
-        self._acks = acks
-
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            R.ACK_MESSAGE: self._ack,
-            R.BATCH_ACK_MESSAGE: done(self._batch_ack),
-            R.CHANGE_MESSAGE_INVISIBLETIME: refused_with(ChangeInvisibleTimeAnswer(), self._change),
-        }
-
-    def _ack(self, request: Request[AckHeader], connection: Connection) -> bytes:
-        self._acks.ack(request.header, connection)
-        return success(request)
-
-    def _batch_ack(self, request: Request[Any], connection: Connection) -> None:
-        body = loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
-        if not body.acks:
-            raise Refused(ResponseCode.NO_MESSAGE, None)
-        for ack in body.acks:
-            self._acks.ack_batch(ack, body.broker_name, connection)
-
-    def _change(self, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
-        return success(request, self._acks.change(request.header, connection), remark=UNSET_REMARK)
+def _ack(parts: BrokerAssembly, request: Request[AckHeader], connection: Connection) -> bytes:
+    parts.acks.ack(request.header, connection)
+    return success(request)
 
 
-class AssignmentRequests:
-    def __init__(self, assigning: Assigning):
-        self._assigning = assigning
-
-    def handlers(self) -> dict[int, Handler]:
-        assigning = self._assigning
-        return {
-            R.SET_MESSAGE_REQUEST_MODE: done(
-                lambda request, _: assigning.set_mode(loads_untrusted(request.body, RequestMode))
-            ),
-            R.GET_ALL_MESSAGE_REQUEST_MODE: value_of(
-                lambda request, _: RequestModes(message_request_mode_map=assigning.modes)
-            ),
-            R.QUERY_ASSIGNMENT: self._query,
-        }
-
-    def _query(self, request: Request[Any], connection: Connection) -> None:
-        asked = loads_untrusted(request.body, AssignmentRequest)
-        request.body = b""
-        self._assigning.query(asked, lambda found: send_answer(request, connection, with_body(request, found)))
+def _batch_ack(parts: BrokerAssembly, request: Request[Any], connection: Connection) -> None:
+    body = loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
+    if not body.acks:
+        raise Refused(ResponseCode.NO_MESSAGE, None)
+    for ack in body.acks:
+        parts.acks.ack_batch(ack, body.broker_name, connection)
 
 
-class LiteRequests:
-    def __init__(self, subscriptions: LiteSubscriptions, infos: LiteInfos):
-        self._subscriptions = subscriptions
-        self._infos = infos
+def _change(parts: BrokerAssembly, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
+    return success(request, parts.acks.change(request.header, connection), remark=UNSET_REMARK)
 
-    def handlers(self) -> dict[int, Handler]:
-        infos = self._infos
-        return {
-            R.LITE_SUBSCRIPTION_CTL: done(self._subscribe),
-            R.GET_BROKER_LITE_INFO: value_of(lambda request, _: infos.broker()),
-            R.GET_PARENT_TOPIC_INFO: value_of(lambda request, _: infos.parent_topic(request.header.topic)),
-            R.GET_LITE_TOPIC_INFO: value_of(
-                lambda request, _: infos.lite_topic(request.header.parent_topic or "", request.header.lite_topic or "")
-            ),
-            R.GET_LITE_CLIENT_INFO: value_of(lambda request, _: infos.client(request.header)),
-            R.GET_LITE_GROUP_INFO: value_of(lambda request, _: infos.group(request.header), UNSET_REMARK),
-            R.TRIGGER_LITE_DISPATCH: done(lambda request, _: infos.dispatch(request.header), UNSET_REMARK),
-        }
 
-    def _subscribe(self, request: Request[Any], connection: Connection) -> None:
-        if not request.body:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "Request body is null.")
-        changes = loads_untrusted(request.body, LiteSubscriptionCtl).subscription_set
-        if not changes:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "LiteSubscriptionCtlRequestBody is empty.")
-        for change in changes:
-            if change.client_id and change.group and change.topic:
-                self._subscriptions.change(change, change.client_id, change.group, change.topic, connection)
+def _query(parts: BrokerAssembly, request: Request[Any], connection: Connection) -> None:
+    asked = loads_untrusted(request.body, AssignmentRequest)
+    request.body = b""
+    parts.assigning.query(asked, lambda found: send_answer(request, connection, with_body(request, found)))
+
+
+def lite_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    infos = parts.lite_infos
+    return {
+        R.LITE_SUBSCRIPTION_CTL: done(partial(_subscribe, parts)),
+        R.GET_BROKER_LITE_INFO: value_of(lambda request, _: infos.broker()),
+        R.GET_PARENT_TOPIC_INFO: value_of(lambda request, _: infos.parent_topic(request.header.topic)),
+        R.GET_LITE_TOPIC_INFO: value_of(
+            lambda request, _: infos.lite_topic(request.header.parent_topic or "", request.header.lite_topic or "")
+        ),
+        R.GET_LITE_CLIENT_INFO: value_of(lambda request, _: infos.client(request.header)),
+        R.GET_LITE_GROUP_INFO: value_of(lambda request, _: infos.group(request.header), UNSET_REMARK),
+        R.TRIGGER_LITE_DISPATCH: done(lambda request, _: infos.dispatch(request.header), UNSET_REMARK),
+    }
+
+
+def _subscribe(parts: BrokerAssembly, request: Request[Any], connection: Connection) -> None:
+    if not request.body:
+        raise Refused(ResponseCode.ILLEGAL_OPERATION, "Request body is null.")
+    changes = loads_untrusted(request.body, LiteSubscriptionCtl).subscription_set
+    if not changes:
+        raise Refused(ResponseCode.ILLEGAL_OPERATION, "LiteSubscriptionCtlRequestBody is empty.")
+    for change in changes:
+        if change.client_id and change.group and change.topic:
+            parts.lite.subscriptions.change(change, change.client_id, change.group, change.topic, connection)

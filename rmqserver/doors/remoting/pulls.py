@@ -17,8 +17,7 @@ from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.pull import Pulls
-    from rmqserver.broker.consuming.pull_plans import PullPlans
+    from rmqserver.broker.assembly import BrokerAssembly
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -29,31 +28,27 @@ OFFSET_RESET = "OFFSET_RESET"
 _LITE_PULL, _SUCCESS = int(R.LITE_PULL_MESSAGE), int(ResponseCode.SUCCESS)
 
 
-class PullRequests:
-    def __init__(self, pulls: Pulls, plans: PullPlans):
-        self._pulls = pulls
-        self._plans = plans
+def pull_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    return dict.fromkeys((R.PULL_MESSAGE, R.LITE_PULL_MESSAGE), partial(_serve, parts))
 
-    def handlers(self) -> dict[int, Handler]:
-        return {R.PULL_MESSAGE: self._serve, R.LITE_PULL_MESSAGE: self._serve}
 
-    def _serve(self, request: Request[PullHeader], connection: Connection) -> None:
-        pulls, header, is_lite = self._pulls, request.header, request.code == _LITE_PULL
-        if header.lite_topic:
-            header = pulls.at_light_queue(header, connection.address)
-        try:
-            pulled = pulls.pull(header, is_lite, connection.local_addr, connection.address)
-        except NotCached:
-            pulled = None
-        if pulled is not None and pulled.result.chunks:  # the direct way of nearly all: nothing is made to go on later
-            pulls.count_found(pulled)
-            _answer(request, connection, _SUCCESS, pulled)
-            if self._plans.pays(pulled) and not (request.codec or is_lite or request.is_oneway):
-                pieces = found_pieces(pulled.group.group_sys_flag, pulled.topic.topic_sys_flag)
-                self._plans.leave(request.raw_header, request.opaque, header, pulled, pieces)
-            return
-        then, guarded = partial(_answer, request, connection), partial(answering, request, connection)
-        pulls.go_on(AskedPull(header, is_lite, connection, then, guarded), pulled)
+def _serve(parts: BrokerAssembly, request: Request[PullHeader], connection: Connection) -> None:
+    pulls, header, is_lite = parts.pulls, request.header, request.code == _LITE_PULL
+    if header.lite_topic:
+        header = pulls.at_light_queue(header, connection.address)
+    try:
+        pulled = pulls.pull(header, is_lite, connection.local_addr, connection.address)
+    except NotCached:
+        pulled = None
+    if pulled is not None and pulled.result.chunks:  # the direct way of nearly all: nothing is made to go on later
+        pulls.count_found(pulled)
+        _answer(request, connection, _SUCCESS, pulled)
+        if parts.pull_plans.pays(pulled) and not (request.codec or is_lite or request.is_oneway):
+            pieces = found_pieces(pulled.group.group_sys_flag, pulled.topic.topic_sys_flag)
+            parts.pull_plans.leave(request.raw_header, request.opaque, header, pulled, pieces)
+        return
+    then, guarded = partial(_answer, request, connection), partial(answering, request, connection)
+    pulls.go_on(AskedPull(header, is_lite, connection, then, guarded), pulled)
 
 
 def _answer(request: Request[PullHeader], connection: Connection, code: int, pulled: PullOutcome) -> None:

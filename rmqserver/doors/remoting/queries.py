@@ -23,128 +23,56 @@ from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
-    from rmqserver.broker.admin.broker_admin import TimerAdmin
-    from rmqserver.broker.admin.message_query import MessageQuery
-    from rmqserver.broker.admin.offset_admin import ConsumeStatsAdmin, OffsetAdmin
-    from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds, ResetOffset
-    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.assembly import BrokerAssembly
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
-    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.results import QueryResult
 
 
-class QueryRequests:
-    def __init__(self, query: MessageQuery, stats: ConsumeStatsAdmin, store: MessageStore, reads: Reads):
-        self._query = query
-        self._stats = stats
-        self._store = store
-        self._reads = reads
-
-    def handlers(self) -> dict[int, Handler]:
-        stats, reads = self._stats, self._reads
-        return {
-            R.QUERY_MESSAGE: self.by_key,
-            R.VIEW_MESSAGE_BY_ID: what_it_reads(
-                reads,
-                lambda request, _: partial(self._query.by_log_offset, request.header.offset),
-                lambda request, record: success(request, body=record),
-            ),
-            R.QUERY_CONSUME_QUEUE: what_it_reads(
-                reads, lambda request, _: partial(self._query.consume_queue, request.header), _consume_queue
-            ),
-            R.GET_CONSUME_STATS: what_it_reads(reads, lambda request, _: stats.consume_stats(request.header)),
-            R.GET_BROKER_CONSUME_STATS: what_it_reads(
-                reads, lambda request, peer: stats.broker_consume_stats(request.header, peer)
-            ),
-            R.QUERY_CONSUME_TIME_SPAN: what_it_reads(
-                reads, lambda request, _: stats.time_span(request.header.topic, request.header.group)
-            ),
-        }
-
-    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> None:
-        """Soon after kill -9 the answer waits until the index has caught up with the log."""
-        if self._store.has_whole_index:
-            self._by_key(request, connection)
-        else:
-            put_off(self._store, request, connection, partial(self._by_key, request, connection))
-
-    def _by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> None:
-        def then(found: QueryResult) -> bytes:
-            header = QueryMessageAnswer(
-                index_last_update_timestamp=found.last_update_timestamp_ms,
-                index_last_update_phyoffset=found.last_update_log_offset,
-            )
-            return success(request, header, b"".join(found.records))
-
-        answer_read(self._reads, request, connection, partial(self._query.by_key, request.header), then)
+def query_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    query, stats, reads, ends = parts.message_query, parts.consume_stats, parts.reads, parts.queue_ends
+    return {
+        R.QUERY_MESSAGE: partial(_by_key, parts),
+        R.VIEW_MESSAGE_BY_ID: what_it_reads(
+            reads,
+            lambda request, _: partial(query.by_log_offset, request.header.offset),
+            lambda request, record: success(request, body=record),
+        ),
+        R.QUERY_CONSUME_QUEUE: what_it_reads(
+            reads, lambda request, _: partial(query.consume_queue, request.header), _consume_queue
+        ),
+        R.GET_CONSUME_STATS: what_it_reads(reads, lambda request, _: stats.consume_stats(request.header)),
+        R.GET_BROKER_CONSUME_STATS: what_it_reads(
+            reads, lambda request, peer: stats.broker_consume_stats(request.header, peer)
+        ),
+        R.QUERY_CONSUME_TIME_SPAN: what_it_reads(
+            reads, lambda request, _: stats.time_span(request.header.topic, request.header.group)
+        ),
+        R.QUERY_CONSUMER_OFFSET: what_it_reads(
+            reads, lambda request, _: partial(parts.committed_offsets.query, request.header), _with_offset
+        ),
+        R.UPDATE_CONSUMER_OFFSET: partial(_commit, parts),
+        R.SEARCH_OFFSET_BY_TIMESTAMP: what_it_reads(
+            reads, lambda request, _: partial(ends.offset_by_time, request.header), _with_offset
+        ),
+        R.GET_MAX_OFFSET: with_queue(
+            reads, ends.open, lambda request, _: _with_offset(request, ends.max_offset(request.header))
+        ),
+        R.GET_MIN_OFFSET: with_queue(
+            reads, ends.open, lambda request, _: _with_offset(request, ends.min_offset(request.header), "")
+        ),
+        R.GET_EARLIEST_MSG_STORETIME: what_it_reads(
+            reads,
+            lambda request, _: partial(ends.earliest_time, request.header),
+            lambda request, found: success(request, TimestampAnswer(timestamp=found)),
+        ),
+        R.INVOKE_BROKER_TO_RESET_OFFSET: partial(_reset, parts),
+    }
 
 
-def _consume_queue(request: Request[QueryConsumeQueueHeader], found: ConsumeQueueAnswer | None) -> bytes:
-    """Where there is no such unit, the answer is success without a body, as in Apache's broker."""
-    if found is None:
-        header = request.header
-        return success(request, remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
-    return with_body(request, found, UNSET_REMARK)
-
-
-class ConsumerOffsetRequests:
-    def __init__(self, offsets: CommittedOffsets, reads: Reads):
-        self._offsets = offsets
-        self._reads = reads
-
-    def handlers(self) -> dict[int, Handler]:
-        query = what_it_reads(
-            self._reads, lambda request, _: partial(self._offsets.query, request.header), _with_offset
-        )
-        return {R.QUERY_CONSUMER_OFFSET: query, R.UPDATE_CONSUMER_OFFSET: self._commit}
-
-    def _commit(self, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
-        if not self._offsets.commit(request.header):
-            return success(request, remark="Offset has been previously reset")
-        return success(request)
-
-
-class QueueEndRequests:
-    def __init__(self, ends: QueueEnds, resets: ResetOffset, reads: Reads):
-        self._ends = ends
-        self._resets = resets
-        self._reads = reads
-
-    def handlers(self) -> dict[int, Handler]:
-        ends, reads = self._ends, self._reads
-        return {
-            R.SEARCH_OFFSET_BY_TIMESTAMP: what_it_reads(
-                reads, lambda request, _: partial(ends.offset_by_time, request.header), _with_offset
-            ),
-            R.GET_MAX_OFFSET: with_queue(
-                reads, ends.open, lambda request, _: _with_offset(request, ends.max_offset(request.header))
-            ),
-            R.GET_MIN_OFFSET: with_queue(
-                reads, ends.open, lambda request, _: _with_offset(request, ends.min_offset(request.header), "")
-            ),
-            R.GET_EARLIEST_MSG_STORETIME: what_it_reads(
-                reads,
-                lambda request, _: partial(ends.earliest_time, request.header),
-                lambda request, found: success(request, TimestampAnswer(timestamp=found)),
-            ),
-            R.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
-        }
-
-    def _reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> None:
-        header, remark = request.header, None if self._resets.moves_itself else UNSET_REMARK
-
-        def then(wanted: dict[int, int]) -> bytes:
-            return with_body(request, self._resets.reset(header, wanted, language_name(request.language)), remark)
-
-        answer_read(self._reads, request, connection, self._resets.wanted(header), then)
-
-
-def _with_offset(request: Request[Any], offset: int, remark: str | None = None) -> bytes:
-    return success(request, OffsetAnswer(offset=offset), remark=remark)
-
-
-def offset_handlers(offsets: OffsetAdmin) -> dict[int, Handler]:
+def table_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
+    """The requests about the tables of offsets and timers."""
+    offsets, timers = parts.offset_admin, parts.timer_admin
     return {
         R.QUERY_TOPIC_CONSUME_BY_WHO: value_of(lambda request, _: offsets.groups_of_topic(request.header.topic)),
         R.QUERY_TOPICS_BY_CONSUMER: value_of(lambda request, peer: offsets.topics_of_group(request.header.group, peer)),
@@ -155,14 +83,52 @@ def offset_handlers(offsets: OffsetAdmin) -> dict[int, Handler]:
         R.QUERY_CORRECTION_OFFSET: value_of(lambda request, _: offsets.correction(request.header)),
         R.GET_ALL_CONSUMER_OFFSET: value_of(lambda request, _: offsets.all_offsets()),
         R.GET_ALL_DELAY_OFFSET: value_of(lambda request, _: offsets.delay_offsets()),
-    }
-
-
-def timer_handlers(timers: TimerAdmin) -> dict[int, Handler]:
-    return {
         R.GET_TIMER_CHECK_POINT: lambda request, _: success(request, body=timers.check_point()),
         R.GET_TIMER_METRICS: value_of(lambda request, _: timers.metrics()),
         R.SWITCH_TIMER_ENGINE: done(
             lambda request, _: timers.check_engine(request.header.engine_type), "switch timer engine success"
         ),
     }
+
+
+def _by_key(parts: BrokerAssembly, request: Request[QueryMessageHeader], connection: Connection) -> None:
+    """Soon after kill -9 the answer waits until the index has caught up with the log."""
+    if not parts.store.has_whole_index:
+        put_off(parts.store, request, connection, partial(_by_key, parts, request, connection))
+        return
+
+    def then(found: QueryResult) -> bytes:
+        header = QueryMessageAnswer(
+            index_last_update_timestamp=found.last_update_timestamp_ms,
+            index_last_update_phyoffset=found.last_update_log_offset,
+        )
+        return success(request, header, b"".join(found.records))
+
+    answer_read(parts.reads, request, connection, partial(parts.message_query.by_key, request.header), then)
+
+
+def _consume_queue(request: Request[QueryConsumeQueueHeader], found: ConsumeQueueAnswer | None) -> bytes:
+    """Where there is no such unit, the answer is success without a body, as in Apache's broker."""
+    if found is None:
+        header = request.header
+        return success(request, remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
+    return with_body(request, found, UNSET_REMARK)
+
+
+def _commit(parts: BrokerAssembly, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
+    if not parts.committed_offsets.commit(request.header):
+        return success(request, remark="Offset has been previously reset")
+    return success(request)
+
+
+def _reset(parts: BrokerAssembly, request: Request[ResetOffsetHeader], connection: Connection) -> None:
+    header, remark = request.header, None if parts.reset_offset.moves_itself else UNSET_REMARK
+
+    def then(wanted: dict[int, int]) -> bytes:
+        return with_body(request, parts.reset_offset.reset(header, wanted, language_name(request.language)), remark)
+
+    answer_read(parts.reads, request, connection, parts.reset_offset.wanted(header), then)
+
+
+def _with_offset(request: Request[Any], offset: int, remark: str | None = None) -> bytes:
+    return success(request, OffsetAnswer(offset=offset), remark=remark)

@@ -14,6 +14,7 @@ from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqproto.headers.request_table import RequestKind, codes_of
 from rmqproto.wire.fastjson import dumps
+from rmqserver.doors.remoting.handlers import value_of
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
 from rmqserver.request_rules import OnSlave, on_slave
@@ -54,16 +55,15 @@ class SlaveRefusals:
             changed[code] = self._read_by(table[code])
         reset = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         changed[reset] = self._reset_by(table[reset])
-        changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
+        changed[RequestCode.GET_BROKER_HA_STATUS] = value_of(lambda request, _: self._slave.log.status())
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._told_master
         changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
-        changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._delay_offsets
+        changed[RequestCode.GET_ALL_DELAY_OFFSET] = value_of(lambda request, _: self._slave.delay_offsets())
         if self._config.timer_wheel_enable:
-            changed[RequestCode.GET_TIMER_CHECK_POINT] = self._timer_checkpoint
+            changed[RequestCode.GET_TIMER_CHECK_POINT] = lambda request, _: success(
+                request, body=self._slave.timer_checkpoint()
+            )
         return {code: handler for code, handler in changed.items() if code in table}
-
-    def _ha_status(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._slave.log.status()))
 
     def _told_master(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
         self._slave.told_master(request.header)
@@ -73,12 +73,6 @@ class SlaveRefusals:
         """Only shown in the status: our slave does not use the offset."""
         self._slave.log.master_flush_offset = request.header.master_flush_offset
         return success(request)
-
-    def _delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._slave.delay_offsets()))
-
-    def _timer_checkpoint(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=self._slave.timer_checkpoint())
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:

@@ -40,12 +40,12 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
 from rmqserver.core import simple
-from rmqserver.doors.remoting.admin_requests import BrokerRequests, TopicRequests
-from rmqserver.doors.remoting.online_clients import ClientRequests
-from rmqserver.doors.remoting.pop_requests import PopRequests
-from rmqserver.doors.remoting.pulls import PullRequests
-from rmqserver.doors.remoting.queries import ConsumerOffsetRequests, QueryRequests, QueueEndRequests
-from rmqserver.doors.remoting.returned_messages import ReturnRequests, TransactionRequests
+from rmqserver.doors.remoting.admin_requests import config_and_state_handlers, topic_handlers
+from rmqserver.doors.remoting.online_clients import client_handlers
+from rmqserver.doors.remoting.pop_requests import pop_handlers
+from rmqserver.doors.remoting.pulls import pull_handlers
+from rmqserver.doors.remoting.queries import query_handlers
+from rmqserver.doors.remoting.returned_messages import return_handlers
 from rmqserver.metrics.broker_families import BrokerFamilies
 from rmqserver.operation import OnPeerAnswer
 from rmqserver.remoting.answer import Request
@@ -139,21 +139,13 @@ class Bench:
         self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
         self.parts = parts = parts_on(self.store, self.files, reads=ReadsByHand)
-        reads = self.reads = cast(ReadsByHand, parts.reads)
+        self.reads = cast(ReadsByHand, parts.reads)
         self.handlers: dict[int, Any] = {}
-        for service in (
-            PopRequests(parts.pops, parts.lite_pops, parts.looks, reads),
-            QueryRequests(parts.message_query, parts.consume_stats, self.store, reads),
-            ReturnRequests(parts.send_backs, parts.recalls, parts.replies, parts.config, reads),
-            TransactionRequests(parts.transaction_ends, self.store, reads, parts.pending),
-            QueueEndRequests(parts.queue_ends, parts.reset_offset, reads),
-            PullRequests(parts.pulls, parts.pull_plans),
-            ConsumerOffsetRequests(parts.committed_offsets, reads),
-            BrokerRequests(parts.broker_admin, reads),
-            ClientRequests(parts.membership, parts.filters, parts.locks, parts.client_admin, reads),
-            TopicRequests(parts.topic_admin, reads),
-        ):
-            self.handlers |= service.handlers()
+        for handlers in (
+            pop_handlers, query_handlers, return_handlers, pull_handlers, client_handlers, topic_handlers,
+            config_and_state_handlers,
+        ):  # fmt: skip
+            self.handlers |= handlers(parts)
         parts.topics.create_system("T", QUEUE_COUNT)
         parts.groups.put(SubscriptionGroupConfig(group_name=GROUP))
         parts.clients.register_consumer(ConsumerData(group_name=GROUP), "c", cast(Any, Answering()), "JAVA", VERSION)

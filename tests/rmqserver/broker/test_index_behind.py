@@ -14,10 +14,11 @@ from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqserver.broker.sending.repeats import Repeats
-from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import TransactionRequests
+from rmqserver.doors.remoting.queries import query_handlers
+from rmqserver.doors.remoting.returned_messages import return_handlers
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
+from rmqserver.remoting.service import Handler
 from rmqserver.store import message_store
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.index import feed
@@ -69,17 +70,17 @@ def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageS
     again.close()
 
 
-def asking(store: MessageStore, key: str) -> tuple[QueryRequests, Request[QueryMessageHeader], Any]:
+def asking(store: MessageStore, key: str) -> tuple[Handler, Request[QueryMessageHeader], Any]:
     parts = parts_on(store, ConfigFiles(f"{store.directory.root}/config", store.disk))
     header = QueryMessageHeader(topic="T", key=key, max_num=32, begin_timestamp=0, end_timestamp=2**62)
-    asked = QueryRequests(parts.message_query, parts.consume_stats, store, parts.reads)
+    asked = query_handlers(parts)[RequestCode.QUERY_MESSAGE]
     return asked, request(RequestCode.QUERY_MESSAGE, header), Client()
 
 
 def test_a_look_up_by_key_waits_for_the_index_and_reads_nothing_itself(behind: MessageStore) -> None:
     query, ask, client = asking(behind, "k7")
     before = behind.dispatch_behind_bytes
-    query.by_key(ask, client)
+    query(ask, client)
     assert behind.dispatch_behind_bytes == before > 0
     assert not client.sent
     turns = 0
@@ -88,15 +89,15 @@ def test_a_look_up_by_key_waits_for_the_index_and_reads_nothing_itself(behind: M
         turns += 1
     assert turns > 3
     assert [message.body for message in decode_records_untrusted(client.sent[0].body)] == [b"body 7"]
-    query.by_key(ask, client)
+    query(ask, client)
     assert len(client.sent) == 2  # at once from now on
 
 
 def test_what_is_not_there_is_said_when_the_index_knows(behind: MessageStore) -> None:
     query, ask, client = asking(behind, "nothing")
     gone = Client()
-    query.by_key(ask, client)
-    query.by_key(ask, gone)  # type: ignore[arg-type]
+    query(ask, client)
+    query(ask, gone)  # type: ignore[arg-type]
     gone.closed = True
     while behind.dispatch_some():
         pass
@@ -108,10 +109,10 @@ def test_so_many_look_ups_wait(behind: MessageStore, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(message_store, "WAITING_FOR_INDEX_MAX", 2)
     query, ask, client = asking(behind, "k7")
     for _ in range(2):
-        query.by_key(ask, client)
+        query(ask, client)
     assert not client.sent
     with pytest.raises(Refused) as refused:
-        query.by_key(ask, client)
+        query(ask, client)
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
 
 
@@ -157,7 +158,7 @@ def test_a_commit_waits_until_it_is_known_whether_its_transaction_has_ended(
     again = bench.killed()
     assert not again.store.has_whole_index
     again.clock.now_ms += TIMEOUT_MS + 1
-    trio.run(again.transactions.checks.check)
+    trio.run(again.transactions.check)
     assert not again.store.has_whole_index
     assert not again.asked
     header = EndTransactionHeader(
@@ -165,9 +166,7 @@ def test_a_commit_waits_until_it_is_known_whether_its_transaction_has_ended(
         commit_or_rollback=COMMIT, from_transaction_check=True, msg_id="",
     )  # fmt: skip
     client: Any = Client()
-    handlers = TransactionRequests(
-        again.parts.transaction_ends, again.store, again.parts.reads, again.parts.pending
-    ).handlers()
+    handlers = return_handlers(again.parts)
     assert handlers[RequestCode.END_TRANSACTION](request(RequestCode.END_TRANSACTION, header), client) is None
     again.parts.pending.end_round()
     assert not client.sent

@@ -142,14 +142,14 @@ def test_messages_that_were_popped_come_again(tmp_path: Path, ahead: int) -> Non
     assert popped.body == b"popped"
     topic = revive_topic(bench.parts.config.broker_cluster_name)
     bench.store.flush()
-    bench.pop.save()
+    bench.parts.save_pop()
     for queue_id in range(8):
         end = bench.store.max_offset(topic, queue_id)
         bench.parts.offsets.commit(REVIVE_GROUP, topic, queue_id, end - 1 + ahead)
     bench.parts.offsets.save()
     bench.close()
     bench._open()
-    bench.pop.load(None)
+    bench.parts.load_pop(None)
     bench.wait(60_000)
     assert [each.body for each in bench.take()] == [b"popped"]
     bench.close()

@@ -12,7 +12,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqserver.broker.reads import OnLoaded, Reads
-from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.doors.remoting.pulls import pull_handlers
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -68,7 +68,7 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     reads = ReadsByHand(store)
     parts = parts_on(store, files, "enablePropertyFilter=true", reads=lambda *_: reads)
     parts.topics.put(topic_config("T"))
-    pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
+    pull = pull_handlers(parts)[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",

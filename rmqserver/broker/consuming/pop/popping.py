@@ -42,68 +42,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class PopSources:
-    def __init__(self, config: BrokerConfig, topics: TopicTable, groups: GroupTable):
-        self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._turn = 0
-
-    def retry_topics(self, group: str, topic: str) -> list[str]:
-        """The POP retry topics to look at that exist."""
-        config = self._config
-        names = [pop_retry_topic(group, topic, is_v2=config.enable_retry_topic_v2)]
-        if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
-            names.append(pop_retry_topic(group, topic))
-        return [name for name in names if self._topics.get(name) is not None]
-
-    def of(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
-        """Topic and queue id of everything that a pop of the queue (-1: of all) looks at, in order. Queues take turns
-        at being the first. In some pops, retries come first (popFromRetryProbability). Of a topic with priorities, the
-        queue of the highest comes first in the group's ``priority.factor`` percent of the pops. A pop in order has no
-        retries and no priorities."""
-        turn, config = self._turn, self._topics.get(topic)
-        self._turn += 1
-        retry_topics = self.retry_topics(group, topic) if with_retries else []
-        if queue_id >= 0 and not retry_topics:
-            return [(topic, queue_id)] if config is not None else []
-        percent, queues_of = self._config.pop_from_retry_probability, self._queues_of
-        is_priority = config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY
-        if with_retries and is_priority and _is_turn(turn, self._priority_percent(group)):
-            percent, queues_of = self._config.pop_from_retry_probability_for_priority, self._by_priority
-        queues = queues_of(topic, queue_id, turn)
-        retries = [source for name in retry_topics for source in queues_of(name, -1, turn)]
-        return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
-
-    def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
-        config = self._topics.get(topic)
-        if config is None:
-            return []
-        if queue_id >= 0:
-            return [(topic, queue_id)]
-        queue_nums = config.read_queue_nums
-        return [(topic, (turn + number) % queue_nums) for number in range(queue_nums)]
-
-    def _priority_percent(self, group_name: str) -> int:
-        group = self._groups.get(group_name)
-        return _percent(group.attributes.get("priority.factor", "") if group is not None else "")
-
-    def _by_priority(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
-        """As ``_queues_of``, but the queue of the highest priority comes first."""
-        queues = sorted(self._queues_of(topic, queue_id, turn))
-        return queues[::-1] if self._config.priority_order_asc else queues
-
-
-def _is_turn(turn: int, percent: int) -> bool:
-    """True in so many of a hundred turns, evenly spread."""
-    return (turn + 1) * percent // 100 > turn * percent // 100
-
-
-def _percent(text: str) -> int:
-    """The percentage in a text; 100 if it is none, since a file may say anything."""
-    return int(text) if text.isdecimal() and len(text) <= 3 and int(text) <= 100 else 100
-
-
 _QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20
 """Where a record has its queue offset: behind size, magic, CRC, queue id and flag."""
@@ -162,8 +100,8 @@ class FoundPops(msgspec.Struct):
 
 class Popping:
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats,
-        sources: PopSources, orders: Orders, revive_log: ReviveLog,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, stats: BrokerStats, orders: Orders, revive_log: ReviveLog,
     ):  # fmt: skip
         self._config = config
         self._store = store
@@ -173,7 +111,57 @@ class Popping:
         self._log = revive_log
         self._orders = orders
         self._in_flight = revive_log.in_flight
-        self.sources = sources.of
+        self._topics = topics
+        self._groups = groups
+        self._turn = 0
+
+    # --- what is looked at --------------------------------------------------------------------------------------------
+
+    def _retry_topics(self, group: str, topic: str) -> list[str]:
+        """The POP retry topics to look at that exist."""
+        config = self._config
+        names = [pop_retry_topic(group, topic, is_v2=config.enable_retry_topic_v2)]
+        if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
+            names.append(pop_retry_topic(group, topic))
+        return [name for name in names if self._topics.get(name) is not None]
+
+    def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
+        """Topic and queue id of everything that a pop of the queue (-1: of all) looks at, in order. Queues take turns
+        at being the first. In some pops, retries come first (popFromRetryProbability). Of a topic with priorities, the
+        queue of the highest comes first in the group's ``priority.factor`` percent of the pops. A pop in order has no
+        retries and no priorities."""
+        turn, config = self._turn, self._topics.get(topic)
+        self._turn += 1
+        retry_topics = self._retry_topics(group, topic) if with_retries else []
+        if queue_id >= 0 and not retry_topics:
+            return [(topic, queue_id)] if config is not None else []
+        percent, queues_of = self._config.pop_from_retry_probability, self._queues_of
+        is_priority = config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY
+        if with_retries and is_priority and _is_turn(turn, self._priority_percent(group)):
+            percent, queues_of = self._config.pop_from_retry_probability_for_priority, self._by_priority
+        queues = queues_of(topic, queue_id, turn)
+        retries = [source for name in retry_topics for source in queues_of(name, -1, turn)]
+        return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
+
+    def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
+        config = self._topics.get(topic)
+        if config is None:
+            return []
+        if queue_id >= 0:
+            return [(topic, queue_id)]
+        queue_nums = config.read_queue_nums
+        return [(topic, (turn + number) % queue_nums) for number in range(queue_nums)]
+
+    def _priority_percent(self, group_name: str) -> int:
+        """The group's; 100 if its attribute is none, since a file may say anything."""
+        group = self._groups.get(group_name)
+        text = group.attributes.get("priority.factor", "") if group is not None else ""
+        return int(text) if text.isdecimal() and len(text) <= 3 and int(text) <= 100 else 100
+
+    def _by_priority(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
+        """As ``_queues_of``, but the queue of the highest priority comes first."""
+        queues = sorted(self._queues_of(topic, queue_id, turn))
+        return queues[::-1] if self._config.priority_order_asc else queues
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
@@ -217,7 +205,12 @@ class Popping:
                 found.free_at_ms = min(until_ms, found.free_at_ms or until_ms)
                 return
         count = header.max_msg_nums - found.message_count
-        if count <= 0 or found.size_bytes >= POP_ENOUGH_BYTES or self._has_enough(group, topic, queue_id):
+        config = self._config
+        has_enough = (  # ``isPopShouldStop``: messages that are popped in order do not count as in flight
+            config.enable_pop_message_threshold
+            and self._in_flight.count(topic, group, queue_id) >= config.pop_inflight_message_threshold
+        )
+        if count <= 0 or found.size_bytes >= POP_ENOUGH_BYTES or has_enough:
             found.rest_count += self._store.max_offset(topic, queue_id) - start
             return
         started_s = time.monotonic()
@@ -236,13 +229,6 @@ class Popping:
         found.message_count += len(result.sizes)
         found.size_bytes += sum(result.sizes)
         found.rest_count += result.max_offset - result.next_offset
-
-    def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:
-        """``isPopShouldStop``. Messages that are popped in order do not count as in flight."""
-        config = self._config
-        if not config.enable_pop_message_threshold:
-            return False
-        return self._in_flight.count(topic, group, queue_id) >= config.pop_inflight_message_threshold
 
     def _take(
         self,
@@ -403,3 +389,8 @@ def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> 
     if not start <= queue_offset < end:
         raise ProtocolError(f"queue offset {queue_offset} is not one from {start} to {end}")
     return int(queue_offset)
+
+
+def _is_turn(turn: int, percent: int) -> bool:
+    """True in so many of a hundred turns, evenly spread."""
+    return (turn + 1) * percent // 100 > turn * percent // 100

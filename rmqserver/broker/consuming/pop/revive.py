@@ -149,8 +149,14 @@ class Reviver:
             await trio.to_thread.run_sync(self._store.load, result)
         return (result.records() if result.status is GetStatus.FOUND else []), result.next_offset
 
-    def hold_back(self) -> None:
-        """At a start: a committed offset that its queue does not have is about another log, or a longer one. The queue
+    def load(self, offsets_saved_ms: int | None) -> None:
+        """At a start, with the offsets loaded. ``offsets_saved_ms``: after a crash, when they were last saved."""
+        self._hold_back()
+        if offsets_saved_ms is not None:
+            self._catch_up(offsets_saved_ms)
+
+    def _hold_back(self) -> None:
+        """A committed offset that its queue does not have is about another log, or a longer one. The queue
         is read from its start; what was not due when this log ended, and is not acknowledged, comes again."""
         found: list[str] = []
         for queue_id in range(self._log.queue_nums):
@@ -165,7 +171,7 @@ class Reviver:
         if found:
             log.warning("event=revive-log-read-again topic=%s from='%s'", self._log.topic, " ".join(found))
 
-    def catch_up(self, since_ms: int) -> None:
+    def _catch_up(self, since_ms: int) -> None:
         """After a crash: messages that were popped since the offsets were saved are not popped again before their time
         is over. Check points say how far their group had come; older ones may precede an operator's reset, so they are
         skipped."""

@@ -14,7 +14,7 @@ from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHead
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
-from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.doors.remoting.pulls import pull_handlers
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -331,7 +331,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store.open()
     parts = parts_on(store, files)
     parts.topics.put(topic_config("T"))
-    pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
+    pull = pull_handlers(parts)[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:
         header = PullHeader(

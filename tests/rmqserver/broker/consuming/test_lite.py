@@ -323,7 +323,7 @@ def lite_topics(store: MessageStore) -> list[str]:
 def test_lite_topics_that_nobody_writes_to_go(tmp_path: Path) -> None:
     clock = Clock()
     store, files, parts = with_expiring_lite_topics(tmp_path, clock)
-    lite = parts.pop.lite
+    lite = parts.lite
     for name in ("idle", "behind", "young"):
         clock.now_ms += 60_000 * (name == "young")
         put_light(store, name)
@@ -350,7 +350,7 @@ def test_a_lite_topic_that_cannot_be_read_ends_no_task(tmp_path: Path) -> None:
     (file,) = (tmp_path / "consumequeue" / f"%LMQ%${TOPIC}$a-damaged" / "0").iterdir()
     os.truncate(file, 30)
     store, files, parts = with_expiring_lite_topics(tmp_path, clock)
-    lite = parts.pop.lite
+    lite = parts.lite
     attributes = {"lite.bind.topic": TOPIC, "lite.sub.wildcard": "true"}
     parts.groups.put(SubscriptionGroupConfig(group_name=GROUP, attributes=attributes))
     peer: Any = SimpleNamespace(closed=False)

@@ -32,7 +32,7 @@ from rmqserver.broker.consuming import pull_plans
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.core import IS_NATIVE, FrameCutter, simple
 from rmqserver.doors.remoting.broker_door import BrokerDoor
-from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.doors.remoting.pulls import pull_handlers
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
@@ -80,7 +80,7 @@ class Bench:
             self.parts = parts = parts_on(self.store, self.files, settings)
         for topic in ("T", "U"):
             parts.topics.put(topic_config(topic, 3))
-        self.service = Service("broker", PullRequests(parts.pulls, parts.pull_plans).handlers())
+        self.service = Service("broker", pull_handlers(parts))
 
     def close(self) -> None:
         self.store.close()

@@ -122,7 +122,7 @@ class Bench:
         """Runs a round of checks some time later; returns the checks that producers got."""
         self.clock.now_ms += after_ms
         before = len(self.asked)
-        await self.transactions.checks.check()
+        await self.transactions.check()
         self.flush()
         return self.asked[before:]
 

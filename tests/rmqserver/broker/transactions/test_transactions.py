@@ -345,7 +345,7 @@ async def test_with_sync_flush_nobody_is_asked_before_the_copy_is_safe(start: St
     bench.send_half()
     bench.flush()
     bench.clock.now_ms += TIMEOUT_MS + 1
-    await bench.transactions.checks.check()
+    await bench.transactions.check()
     assert bench.asked == []
     bench.flush()
     (asked,) = bench.asked

@@ -51,7 +51,7 @@ class Bench:
         self.options = OPTIONS
         self._settings = settings
         self._open()
-        self.pop.load(None)
+        self.parts.load_pop(None)
         self.parts.topics.create_system(TOPIC, queue_nums)
         self.parts.groups.put(SubscriptionGroupConfig(group_name=GROUP, retry_max_times=retry_max_times))
         self.save_offsets()
@@ -64,7 +64,6 @@ class Bench:
         self.parts.topics.load()
         self.parts.groups.load()
         self.parts.offsets.load()
-        self.pop = self.parts.pop
 
     def close(self) -> None:
         self.files.close()
@@ -77,16 +76,16 @@ class Bench:
 
     def restart(self) -> None:
         self.store.flush()
-        self.pop.save()
+        self.parts.save_pop()
         self.parts.offsets.save()
         self.close()
         self._open()
-        self.pop.load(None)
+        self.parts.load_pop(None)
 
     def crash(self) -> None:
         self.close()
         self._open()
-        self.pop.load(self.offsets_saved_ms)
+        self.parts.load_pop(self.offsets_saved_ms)
 
     # --- what clients and time do ------------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class Bench:
 
         async def step() -> None:
             for queue_id in range(8):
-                await self.pop.reviver.step(queue_id)
+                await self.parts.reviver.step(queue_id)
 
         trio.run(step)
 

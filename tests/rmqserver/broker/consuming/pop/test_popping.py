@@ -90,7 +90,7 @@ def test_the_reviver_is_told_what_the_log_says(bench: Bench) -> None:
     bench.ack(first.handle)
     bench.change(second.handle, 5000)
     log, store, told_count = bench.parts.popping._log, bench.store, 0
-    for queue_id, told in bench.pop.reviver._queues.items():
+    for queue_id, told in bench.parts.reviver._queues.items():
         read = ReviveQueue(0)
         for record in store.get(log.topic, queue_id, 0, 32).records():
             read.take(*entry_untrusted(decode_record_untrusted(record)))
@@ -118,7 +118,7 @@ def test_what_was_put_before_the_reviver_came_is_read_in_the_log(tmp_path: Path,
 def test_what_is_acknowledged_while_it_is_read_does_not_come_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, acked: set[bytes]
 ) -> None:
-    reviver, read = bench.pop.reviver, bench.pop.reviver._message
+    reviver, read = bench.parts.reviver, bench.parts.reviver._message
 
     async def read_slowly(check_point: CheckPoint, queue_offset: int) -> StoredMessage | None:
         message = await read(check_point, queue_offset)
@@ -465,9 +465,11 @@ def test_a_pop_that_waits_in_order_looks_again_when_the_time_that_it_waits_for_c
         init_mode=0, order=True,
     )  # fmt: skip
     looked: list[str] = []
-    bench.pop.waiting.hold(POP, header, StubConnection(), bench.clock.now_ms + 20_000, lambda: looked.append("again"))
+    bench.parts.pop_waiting.hold(
+        POP, header, StubConnection(), bench.clock.now_ms + 20_000, lambda: looked.append("again")
+    )
     bench.change(taken.handle, 0)
-    bench.pop.end_round()
+    bench.parts.end_round()
     assert looked == ["again"]
     assert [each.body for each in bench.take(order=True)] == [b"one"]
 
