@@ -30,7 +30,7 @@ from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.revive import Reviver
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Post, Waiting
-from rmqserver.broker.consuming.pull import Pulls, ReadChecks
+from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.pull_plans import PullPlans
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.own_address import OwnAddress
@@ -149,8 +149,10 @@ class BrokerAssembly:
         self.holds = Holds(store, self.clock_ms)
         self.reads = Reads(store, self.end_round)
         self.filters = Filters(config, self.consumer_filters)
-        checks = ReadChecks(config, topics, groups, self.clients, self.address, self.filters)
-        self.pulls = Pulls(config, store, offsets, self.stats, self.holds, self.reads, checks)
+        self.pulls = Pulls(
+            config, store, topics, groups, offsets, self.clients, self.stats, self.address, self.holds, self.reads,
+            self.filters,
+        )  # fmt: skip
         self.pull_plans = PullPlans(config, store, offsets, self.stats)
         for table in (topics, groups):
             table.on_change.append(self.pull_plans.table_changed)

@@ -29,7 +29,8 @@ MODULES = (
     f"{_CONTROLLER}.quorum.quorum_store",
     f"{_REPLICAS}.ha_link", f"{_REPLICAS}.ha_master", f"{_REPLICAS}.ha_slave",
     f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.set_master",
-    f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.hand_over", f"{_CONTROLLED}.member",
+    f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.identity", f"{_CONTROLLED}.duties",
+    f"{_CONTROLLED}.member",
     "rmqserver.doors.remoting.role_answers",
     "rmqserver.broker.sending.pending",
 )  # fmt: skip

@@ -56,102 +56,6 @@ def forbidden(remark: str, who: int) -> Refused:
     return Refused(ResponseCode.NO_PERMISSION, remark, ForbiddenAnswer(forbidden_type=who))
 
 
-class ReadChecks:
-    """Each check raises Refused if nothing may be read. ``local_addr`` and ``address`` are our end and the asker's end
-    of the connection, for remarks."""
-
-    def __init__(
-        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: Clients, address: OwnAddress,
-        filters: Filters,
-    ):  # fmt: skip
-        self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._address = address
-        self._filters = filters
-
-    def broker(self, header: PullHeader, *, is_lite: bool, local_addr: str) -> None:
-        config = self._config
-        if not config.broker_permission & PERM_READ:
-            own_ip = self._address.ip(local_addr)
-            raise forbidden(f"the broker[{own_ip}] pulling message is forbidden", _BROKER)
-        if (is_lite or header.sys_flag & PULL_LITE) and not config.lite_pull_message_enable:
-            own_ip = self._address.ip(local_addr)
-            raise forbidden(f"the broker[{own_ip}] for lite pull consumer is forbidden", _BROKER)
-
-    def group_and_topic(
-        self, group_name: str, topic_name: str, queue_id: int, address: str
-    ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
-        """The group and the topic. Creates the group if that is allowed."""
-        group = self._groups.find(group_name)
-        if group is None:
-            text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        if not group.consume_enable:
-            raise forbidden(f"subscription group no permission, {group_name}", _GROUP)
-        topic = self._topics.get(topic_name)
-        if topic is None:
-            text = f"topic[{topic_name}] not exist, apply first please! {SEE_FAQ}"
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
-        if not topic.perm & PERM_READ:
-            raise forbidden(f"the topic[{topic_name}] pulling message is forbidden", _TOPIC)
-        if not 0 <= queue_id < topic.read_queue_nums:
-            text = (
-                f"queueId[{queue_id}] is illegal, topic:[{topic_name}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{address}]"
-            )
-            raise Refused(ResponseCode.INVALID_PARAMETER, text)
-        return group, topic
-
-    def wanted(self, header: PullHeader, group: SubscriptionGroupConfig) -> MessageFilter:
-        """The pull's filter: from the pull itself, or from the heartbeats of its group."""
-        name, topic = header.consumer_group, header.topic
-        if header.sys_flag & PULL_SUBSCRIPTION:
-            filter_ = self._filters.carried(header.expression_type, header.subscription)
-            self._clients.note_carried(name, topic, header.expression_type, header.subscription)
-            return filter_
-        online = self._clients.consumers.get(name)
-        if online is None:
-            text = f"the consumer's group info not exist{SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
-        if online.is_broadcasting and not group.consume_broadcast_enable:
-            raise forbidden(f"the consumer group[{name}] can not consume by broadcast way", _BROADCAST)
-        if self._groups.is_forbidden(name, topic):
-            raise forbidden(f"the consumer group[{name}] is forbidden for topic[{topic}]", _SUBSCRIPTION)
-        subscription = online.subscriptions.get(topic)
-        if subscription is None:
-            text = f"the consumer's subscription not exist{SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
-        if subscription.sub_version < header.sub_version:
-            raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        return self._filters.subscribed(online, subscription, header.sub_version)
-
-    def not_kept_out(self, group: str, address: str) -> None:
-        """For ``rejectPullConsumerEnable``: whoever pulls must be a member of its group, which no consumer without a
-        listener becomes then, or the group must have listeners."""
-        online = self._clients.consumers.get(group)
-        if online is not None and online.consume_type != CONSUME_ACTIVELY:
-            return
-        is_member = online is not None and any(member.address == address for member in online.members)
-        if not is_member and not is_system_group(group):
-            text = f"the consumer's group info not exist, or the pull consumer is rejected by server.{SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
-
-    def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
-        """A pull of a lite topic as one of the light queue by its name. It carries the group's subscription to the
-        parent. ``peer`` is for remarks."""
-        assert header.lite_topic
-        group, _ = self.group_and_topic(header.consumer_group, header.topic, header.queue_id, peer)
-        self.wanted(header, group)
-        light = msgspec.structs.replace(header, topic=lite_queue_name(header.topic, header.lite_topic), lite_topic=None)
-        if not header.sys_flag & PULL_SUBSCRIPTION:
-            subscription = self._clients.consumers[header.consumer_group].subscriptions[header.topic]
-            light.sys_flag |= PULL_SUBSCRIPTION
-            light.subscription, light.expression_type = subscription.sub_string, subscription.expression_type
-        return light
-
-
 PULL_COUNT_MAX = 1024
 """The most messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, at least
 so many units are looked at."""
@@ -188,13 +92,6 @@ def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
     return _CODES[status]
 
 
-def suggested_broker_id(pulled: PullOutcome) -> int:
-    """The broker to read from, if slaves may be read: a slave, if the group lags more than this machine's memory
-    holds."""
-    group = pulled.group
-    return group.which_broker_when_consume_slowly if pulled.result.suggest_slave else group.broker_id
-
-
 class AskedPull(msgspec.Struct):
     """A pull, and who takes the answer: the code and what was found."""
 
@@ -207,8 +104,9 @@ class AskedPull(msgspec.Struct):
 
 class Pulls:
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, holds: Holds,
-        reads: Reads, checks: ReadChecks,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, clients: Clients, stats: BrokerStats, address: OwnAddress, holds: Holds,
+        reads: Reads, filters: Filters,
     ):  # fmt: skip
         self._config = config
         self._store = store
@@ -216,26 +114,33 @@ class Pulls:
         self._holds = holds
         self._stats = stats
         self._clock_ms = store.clock_ms
-        self._checks = checks
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._address = address
+        self._filters = filters
         self._reads = reads
 
-    def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
+    def pull(self, header: PullHeader, is_lite: bool, peer: Peer, is_first: bool = True) -> PullOutcome:
         """Reads for a pull. If ``result.is_loaded`` is not true, ``Reads.load`` finishes the read. ``is_first``: the
         pull was not held before; only then its commit counts. Raises Refused if nothing may be pulled, NotCached if the
-        queue is not open yet; our address and the asker's are for remarks."""
-        checks, offsets, sys_flag = self._checks, self._offsets, header.sys_flag
-        if is_lite or sys_flag & PULL_LITE or not self._config.broker_permission & PERM_READ:
-            checks.broker(header, is_lite=is_lite, local_addr=local_addr)
+        queue is not open yet."""
+        config, offsets, sys_flag = self._config, self._offsets, header.sys_flag
+        if is_lite or sys_flag & PULL_LITE or not config.broker_permission & PERM_READ:
+            self._check_broker(header, peer, is_lite=is_lite)
         group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
-        group, topic = checks.group_and_topic(group_name, topic_name, queue_id, peer)
-        wanted = checks.wanted(header, group)
-        if self._config.reject_pull_consumer_enable:
-            checks.not_kept_out(group_name, peer)
+        group, topic = self._group_and_topic(header, peer)
+        wanted = self._wanted(header, group)
+        if config.reject_pull_consumer_enable:
+            self._check_member(group_name, peer)
         if is_first and sys_flag & PULL_COMMIT_OFFSET and not offsets.has_reset(group_name, topic_name, queue_id):
             offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
         reset_offset = offsets.take_reset(group_name, topic_name, queue_id)
-        if reset_offset is not None:
-            return self._reset(header, reset_offset, topic, group, wanted)
+        if reset_offset is not None:  # by an operator: the consumer is told once where to go on
+            low, high = self._store.min_offset(topic_name, queue_id), self._store.max_offset(topic_name, queue_id)
+            offsets.set_pull_offset(group_name, topic_name, queue_id, reset_offset)
+            result = GetResult(GetStatus.OFFSET_TOO_SMALL, reset_offset, low, high)
+            return PullOutcome(result, topic, group, wanted, is_reset=True)
         started_s = time.monotonic()
         result = self._store.get(
             topic_name, queue_id, header.queue_offset, min(header.max_msg_nums, PULL_COUNT_MAX),
@@ -244,34 +149,15 @@ class Pulls:
         self._stats.note_get(started_s)
         offsets.set_pull_offset(group_name, topic_name, queue_id, result.next_offset)
         pulled = PullOutcome(result, topic, group, wanted)
-        if self._config.slave_read_enable:
-            pulled.suggested_broker_id = suggested_broker_id(pulled)
+        if config.slave_read_enable:  # a slave is read if the group lags more than this machine's memory holds
+            slave_id, own_id = group.which_broker_when_consume_slowly, group.broker_id
+            pulled.suggested_broker_id = slave_id if result.suggest_slave else own_id
         return pulled
-
-    def _reset(
-        self,
-        header: PullHeader,
-        queue_offset: int,
-        topic: TopicConfig,
-        group: SubscriptionGroupConfig,
-        wanted: MessageFilter,
-    ) -> PullOutcome:
-        """The outcome for a group that an operator has reset: its consumer is told once where to go on."""
-        low = self._store.min_offset(header.topic, header.queue_id)
-        high = self._store.max_offset(header.topic, header.queue_id)
-        self._offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, queue_offset)
-        result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
-        return PullOutcome(result, topic, group, wanted, is_reset=True)
-
-    def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
-        """A pull of a lite topic as one of its light queue. Raises Refused if the parent may not be pulled."""
-        return self._checks.at_light_queue(header, peer)
 
     def serve(self, asked: AskedPull, is_first: bool = True) -> None:
         """Pulls and answers, or holds the pull if ``is_first``. Raises Refused if nothing may be pulled."""
-        peer = asked.peer
         try:
-            pulled = self.pull(asked.header, asked.is_lite, peer.local_addr, peer.address, is_first)
+            pulled = self.pull(asked.header, asked.is_lite, asked.peer, is_first)
         except NotCached:
             pulled = None
         self.go_on(asked, pulled, is_first)
@@ -303,16 +189,15 @@ class Pulls:
         header = asked.header
         self._stats.get_miss += not pulled.is_reset
         code = code_of(pulled, header.queue_offset)
-        if code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset and self._leaves_offsets():
+        is_moved = code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset
+        # A slave may lack messages that its master has, and leaves it to that one to correct wrong offsets.
+        is_slave = self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
+        if is_moved and is_slave:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             pulled.result.next_offset = header.queue_offset
             pulled.suggested_broker_id = pulled.group.broker_id
         if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(asked, pulled)):
             asked.then(code, pulled)
-
-    def _leaves_offsets(self) -> bool:
-        """Whether the master is to correct wrong offsets: a slave may lack messages that its master has."""
-        return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
 
     def _loaded(self, asked: AskedPull, pulled: PullOutcome, started_s: float, failed: Exception | None) -> None:
         self._stats.note_get(started_s)
@@ -341,11 +226,88 @@ class Pulls:
             self._clock_ms() + wait_ms,
             partial(asked.guarded, partial(self.serve, asked, is_first=False)),
             pulled.wanted,
-            partial(self._is_passed, header),
+            lambda: self._store.max_offset(header.topic, header.queue_id) > header.queue_offset,
             1 + len(subscription) // EXPRESSION_SHARE_CHARS if subscription else 1,
         )
         return self._holds.hold(held)
 
-    def _is_passed(self, header: PullHeader) -> bool:
-        """Whether the queue has got more messages since the pull was held."""
-        return self._store.max_offset(header.topic, header.queue_id) > header.queue_offset
+    # --- the checks, each of which raises Refused ---------------------------------------------------------------------
+
+    def _check_broker(self, header: PullHeader, peer: Peer, *, is_lite: bool) -> None:
+        config = self._config
+        if not config.broker_permission & PERM_READ:
+            own_ip = self._address.ip(peer.local_addr)
+            raise forbidden(f"the broker[{own_ip}] pulling message is forbidden", _BROKER)
+        if (is_lite or header.sys_flag & PULL_LITE) and not config.lite_pull_message_enable:
+            own_ip = self._address.ip(peer.local_addr)
+            raise forbidden(f"the broker[{own_ip}] for lite pull consumer is forbidden", _BROKER)
+
+    def _group_and_topic(self, header: PullHeader, peer: Peer) -> tuple[SubscriptionGroupConfig, TopicConfig]:
+        """The group and the topic. Creates the group if that is allowed."""
+        group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
+        group = self._groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not group.consume_enable:
+            raise forbidden(f"subscription group no permission, {group_name}", _GROUP)
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            text = f"topic[{topic_name}] not exist, apply first please! {SEE_FAQ}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        if not topic.perm & PERM_READ:
+            raise forbidden(f"the topic[{topic_name}] pulling message is forbidden", _TOPIC)
+        if not 0 <= queue_id < topic.read_queue_nums:
+            text = (
+                f"queueId[{queue_id}] is illegal, topic:[{topic_name}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer.address}]"
+            )
+            raise Refused(ResponseCode.INVALID_PARAMETER, text)
+        return group, topic
+
+    def _wanted(self, header: PullHeader, group: SubscriptionGroupConfig) -> MessageFilter:
+        """The pull's filter: from the pull itself, or from the heartbeats of its group."""
+        name, topic = header.consumer_group, header.topic
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            filter_ = self._filters.carried(header.expression_type, header.subscription)
+            self._clients.note_carried(name, topic, header.expression_type, header.subscription)
+            return filter_
+        online = self._clients.consumers.get(name)
+        if online is None:
+            text = f"the consumer's group info not exist{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+        if online.is_broadcasting and not group.consume_broadcast_enable:
+            raise forbidden(f"the consumer group[{name}] can not consume by broadcast way", _BROADCAST)
+        if self._groups.is_forbidden(name, topic):
+            raise forbidden(f"the consumer group[{name}] is forbidden for topic[{topic}]", _SUBSCRIPTION)
+        subscription = online.subscriptions.get(topic)
+        if subscription is None:
+            text = f"the consumer's subscription not exist{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+        if subscription.sub_version < header.sub_version:
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        return self._filters.subscribed(online, subscription, header.sub_version)
+
+    def _check_member(self, group: str, peer: Peer) -> None:
+        """For ``rejectPullConsumerEnable``: whoever pulls must be a member of its group, which no consumer without a
+        listener becomes then, or the group must have listeners."""
+        online = self._clients.consumers.get(group)
+        if online is not None and online.consume_type != CONSUME_ACTIVELY:
+            return
+        is_member = online is not None and any(member.address == peer.address for member in online.members)
+        if not is_member and not is_system_group(group):
+            text = f"the consumer's group info not exist, or the pull consumer is rejected by server.{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+
+    def at_light_queue(self, header: PullHeader, peer: Peer) -> PullHeader:
+        """A pull of a lite topic as one of the light queue by its name. It carries the group's subscription to the
+        parent. Raises Refused if the parent may not be pulled."""
+        assert header.lite_topic
+        group, _ = self._group_and_topic(header, peer)
+        self._wanted(header, group)
+        light = msgspec.structs.replace(header, topic=lite_queue_name(header.topic, header.lite_topic), lite_topic=None)
+        if not header.sys_flag & PULL_SUBSCRIPTION:
+            subscription = self._clients.consumers[header.consumer_group].subscriptions[header.topic]
+            light.sys_flag |= PULL_SUBSCRIPTION
+            light.subscription, light.expression_type = subscription.sub_string, subscription.expression_type
+        return light

@@ -257,6 +257,15 @@ class LeaderQuestions:
         return answer
 
 
+def says_master(answers: list[ReplicaInfoAnswer], epoch: int, own_id: int) -> bool | None:
+    """Whether these answers to a heartbeat say that this broker is the master; None if they do not say. Our controller
+    names the master in them, Apache's does not."""
+    said = [(each.master_epoch, each.master_broker_id) for each in answers if each.master_epoch is not None]
+    if any(newer > epoch for newer, _ in said):
+        return False
+    return True if (epoch, own_id) in said else None
+
+
 def wanted_handover(found: ReplicaInfoAnswer) -> WantedHandover | None:
     if found.handover_id is None or found.successor_id is None:
         return None

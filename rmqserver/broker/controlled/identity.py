@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.errors import ProtocolError, RefusedError, StorageError
+from rmqserver.broker.controlled.controllers import LeaderQuestions, wall_ms
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
 from rmqserver.store.disk.whole_files import replace_file
 from rmqserver.store.epochs import APPLIED_PART_COUNT, PART_COUNT, SEPARATOR, identity_parts_untrusted
@@ -49,6 +50,21 @@ class IdentityFiles:
         """Saves the id as this broker's."""
         self._write(self._path, str(broker_id))
         self._unlink(self._path + TEMPORARY)
+
+    async def apply_for_id(self, questions: LeaderQuestions, own_addr: str) -> int:
+        """Gets an id from the controller, and saves it. A broker that was killed while it applied asks for the same id
+        again, with the same code. Raises RefusedError, too, if the id is another broker's, and as ``questions`` do."""
+        applied = self.load_applied()
+        if applied is None:
+            applied = await questions.next_id(), f"{own_addr};{wall_ms()}"
+            self.apply(*applied)
+        try:
+            await questions.apply_for_id(*applied)
+        except RefusedError:
+            self.refuse()
+            raise
+        self.save(applied[0])
+        return applied[0]
 
     def _parts(self, path: str, count: int) -> list[str] | None:
         if not self._disk.is_file(path):

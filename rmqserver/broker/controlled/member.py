@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,10 +18,10 @@ from rmqserver.broker.controlled.controllers import (
     LeaderQuestions,
     Leadership,
     WantedHandover,
-    wall_ms,
+    says_master,
     wanted_handover,
 )
-from rmqserver.broker.controlled.hand_over import has_caught_up
+from rmqserver.broker.controlled.duties import Following, Host, has_caught_up
 from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import NEVER, SetState, SyncSet, lease_ms, monotonic_ms
@@ -34,62 +34,15 @@ from rmqserver.store.epochs import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back
 
 if TYPE_CHECKING:
-    from rmqserver.broker.replicas.ha_master import HaMaster
-    from rmqserver.broker.replicas.slave import Slave
-    from rmqserver.broker.replicas.table_watch import TableWatch
-    from rmqserver.broker.sending.pending import PendingPuts
-    from rmqserver.broker.tables.topics import TopicTable
-    from rmqserver.store.message_store import MessageStore
+    pass
 
 log = logging.getLogger(__name__)
 
 START_AGAIN_AFTER_S = 1.0
 """An Apache broker waits five seconds."""
 
-ASK_MASTER_EVERY_S = 0.5
 BEAT_AGAIN_AFTER_S = 0.1
 """How soon a heartbeat follows that is due."""
-
-
-def why_not_writeable(store: MessageStore) -> str:
-    """Why the store takes no messages; empty if it does."""
-    try:
-        return store.why_not_writeable()
-    except StorageError as error:  # its disk cannot even be asked
-        return str(error)
-
-
-class ServedBroker(Protocol):
-    """What a ``SetMember`` uses of the broker that is open now."""
-
-    topics: TopicTable
-    store: MessageStore
-    replicas: HaMaster
-    pending: PendingPuts
-    slave: Slave | None
-    table_watch: TableWatch | None
-
-
-class Host(Protocol):
-    """Opens and closes brokers."""
-
-    @property
-    def broker(self) -> ServedBroker | None: ...
-
-    async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
-        """Closes the broker, applies ``change`` to its files, and opens it in that role."""
-        ...
-
-    def hold_clients(self) -> None:
-        """Serves no client until the broker's role changes, or ``release_clients``. They wait; slaves that watch tables
-        do not."""
-
-    def release_clients(self) -> None:
-        """Does nothing if the role has changed meanwhile."""
-
-    def role_is_known(self) -> None:
-        """From now on the broker may register with nameservers."""
-        ...
 
 
 class SetMember:
@@ -114,7 +67,7 @@ class SetMember:
         self.state = SetState(EpochFile(path, disk))
         self._master_id: int | None = None
         self._changing = trio.Lock()
-        self._following: trio.CancelScope | None = None
+        self._following = Following(host, self._note)
         self._nursery: trio.Nursery | None = None
         self._problem = ""
         self._registered_addr = ""
@@ -140,6 +93,7 @@ class SetMember:
     async def run(self) -> None:
         """Runs until cancelled."""
         async with trio.open_nursery() as self._nursery:
+            self._following.nursery = self._nursery
             await self._join()
             self._nursery.start_soon(self._beat)
             self._nursery.start_soon(self._look)
@@ -151,30 +105,14 @@ class SetMember:
         while True:
             try:
                 if not self.state.own_id:
-                    await self._apply_for_id()
+                    self.state.own_id = await self._identity.apply_for_id(self._questions, self._own_addr())
+                    self._config.record({"brokerId": str(self.state.own_id)})
+                    log.info("event=id-applied broker_id=%d", self.state.own_id)
                 if await self._register():
                     return
             except (OSError, ProtocolError, RefusedError) as error:
                 self._note(str(error) or type(error).__name__)
             await trio.sleep(START_AGAIN_AFTER_S)
-
-    async def _apply_for_id(self) -> None:
-        """A broker that was killed while it applied asks for the same id again, with the same code."""
-        applied = self._identity.load_applied()
-        if applied is None:
-            broker_id = await self._questions.next_id()
-            applied = broker_id, f"{self._own_addr()};{wall_ms()}"
-            self._identity.apply(*applied)
-        broker_id = applied[0]
-        try:
-            await self._questions.apply_for_id(*applied)
-        except RefusedError:
-            self._identity.refuse()
-            raise
-        self._identity.save(broker_id)
-        self.state.own_id = broker_id
-        self._config.record({"brokerId": str(broker_id)})
-        log.info("event=id-applied broker_id=%d", broker_id)
 
     async def _register(self) -> bool:
         """Registers with the controller; returns whether this broker has a role now."""
@@ -237,8 +175,9 @@ class SetMember:
 
     def _beat_answered(self, sent_ms: int, answers: list[ReplicaInfoAnswer]) -> None:
         state, lease = self.state, self.state.lease
+        length_ms = lease_ms(self._config.controller_heart_beat_timeout_ms)
         if state.sync_set is None or state.is_fenced:
-            lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=None)
+            lease.answered(sent_ms, length_ms, state.clock_ms(), says_master=None)
             return
         for each in answers:
             if (handover := wanted_handover(each)) is not None and self._leads_in(each.master_epoch):
@@ -246,25 +185,13 @@ class SetMember:
                 if handover.handover_id == self._given_back_id:
                     return  # the controller may not have heard of it yet
         held = state.holds_lease
-        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(answers))
+        says = says_master(answers, state.master_epoch, state.own_id)
+        lease.answered(sent_ms, length_ms, state.clock_ms(), says_master=says)
         if lease.is_doubted or not state.holds_lease:
             state.has_news.set()  # to ask a controller who the master is
         if state.holds_lease and not held:
             log.info("event=lease-begins epoch=%d", state.master_epoch)
             self._set_changed()
-
-    def _says_master(self, answers: list[ReplicaInfoAnswer]) -> bool | None:
-        """Whether these answers say that this broker is the master; None if they do not say. Our controller names the
-        master in its answer to a heartbeat, Apache's does not."""
-        own = self.state.master_epoch, self.state.own_id
-        said = [(each.master_epoch, each.master_broker_id) for each in answers if each.master_epoch is not None]
-        if any(epoch > own[0] for epoch, _ in said):
-            return False
-        return True if own in said else None
-
-    @property
-    def _lease_ms(self) -> int:
-        return lease_ms(self._config.controller_heart_beat_timeout_ms)
 
     def _connection_closed(self) -> None:
         self.state.lease.doubt()
@@ -272,7 +199,12 @@ class SetMember:
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         assert self._host.broker is not None
-        store = self._host.broker.store
+        store, takes_messages = self._host.broker.store, None
+        try:
+            if store.why_not_writeable():
+                takes_messages = False
+        except StorageError:  # its disk cannot even be asked
+            takes_messages = False
         return BrokerHeartbeatHeader(
             cluster_name=self._config.broker_cluster_name,
             broker_addr=self._registered_addr,
@@ -283,7 +215,7 @@ class SetMember:
             confirm_offset=store.confirmed_offset,
             heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_ms,
             election_priority=self._config.broker_election_priority,
-            takes_messages=None if not why_not_writeable(store) else False,
+            takes_messages=takes_messages,
         )
 
     async def _find_leaders(self) -> None:
@@ -307,7 +239,9 @@ class SetMember:
             self._take_set(standing, lease_basis_ms)
             return
         if not standing.master_addr or standing.master_id is None:
-            self._leave(standing.master_epoch)
+            # The set has no master: a broker that was the master acknowledges nothing more.
+            if self.state.sync_set is not None and standing.master_epoch > self.state.master_epoch:
+                self._fence(f"the set has no master in epoch {standing.master_epoch}")
             return
         self.state.master_epoch, self._master_id = standing.master_epoch, standing.master_id
         if standing.master_id == self.state.own_id:
@@ -326,11 +260,6 @@ class SetMember:
             sync_set.take(standing.members, standing.set_epoch)
         self._set_changed()
 
-    def _leave(self, master_epoch: int) -> None:
-        """The set has no master: a broker that was the master acknowledges nothing more."""
-        if self.state.sync_set is not None and master_epoch > self.state.master_epoch:
-            self._fence(f"the set has no master in epoch {master_epoch}")
-
     async def _lead(self, standing: Leadership, lease_basis_ms: int) -> None:
         if standing.master_epoch < self.state.epochs.epochs.last_epoch:
             log.error(
@@ -339,39 +268,35 @@ class SetMember:
             )  # fmt: skip
             self._fence("its log is of a later epoch than the controller knows")
             return
-        self._stop_following()
+        self._following.stop()
         self.state.master_addr = None
         log.info("event=master-begins epoch=%d set=%s", standing.master_epoch, sorted(standing.members))
         self.state.is_fenced = True  # until it is open as a master: a slave has no links, and maybe no epoch
         self.state.sync_set = SyncSet(
             self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
         )
-        await self._open_as_master()
+        before = self._host.broker.slave if self._host.broker is not None else None
+        known_until = before.topics_known_until if before is not None else None
+        await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
+        # A former slave lists the topics that were created after its last copy of the table.
+        if known_until is not None and (broker := self._host.broker) is not None:
+            list_unlisted(self._config, broker.store, broker.topics, known_until)
         self.state.lease.confirmed(lease_basis_ms)
         self.state.is_fenced = False
         self.state.has_set_news.set()  # slaves may have reported meanwhile
         self._set_changed()
 
-    async def _open_as_master(self) -> None:
-        """A former slave lists the topics that were created after its last copy of the table."""
-        before = self._host.broker.slave if self._host.broker is not None else None
-        known_until = before.topics_known_until if before is not None else None
-        await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
-        broker = self._host.broker
-        if known_until is not None and broker is not None:
-            list_unlisted(self._config, broker.store, broker.topics, known_until)
-
     async def _follow(self, master_addr: str) -> None:
         was_master, self.state.sync_set = self.state.sync_set is not None, None
         self.state.lease.end()
-        self._stop_following()
+        self._following.stop()
         self.state.master_addr = master_addr
         log.info("event=slave-begins epoch=%d master=%s", self.state.master_epoch, master_addr)
         if was_master:
             self.state.is_fenced = True
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
         self.state.is_fenced = False
-        self._start_following(master_addr)
+        self._following.start(master_addr)
 
     # --- handovers ---------------------------------------------------------------------------------------------------
 
@@ -411,35 +336,12 @@ class SetMember:
 
     # --- following ---------------------------------------------------------------------------------------------------
 
-    def _start_following(self, master_addr: str) -> None:
-        assert self._nursery is not None
-        self._following = trio.CancelScope()
-        self._nursery.start_soon(self._find_master, master_addr, self._following)
-
-    def _stop_following(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
-
-    async def _find_master(self, master_addr: str, scope: trio.CancelScope) -> None:
-        """Asks the master where its slaves connect. An Apache slave learns it from a nameserver, up to half a minute
-        later."""
-        with scope:
-            while self._host.broker is not None and (slave := self._host.broker.slave) is not None:
-                try:
-                    found = await slave.ask_ha_info(master_addr)
-                    if found.master_ha_address:
-                        slave.take_master(master_addr, found.master_ha_address)
-                        return
-                except (OSError, ProtocolError, RefusedError) as error:
-                    self._note(f"the master at {master_addr}: {str(error) or type(error).__name__}")
-                await trio.sleep(ASK_MASTER_EVERY_S)
-
     async def _cut_log(self) -> None:
         log_offset, self.state.cut_offset = self.state.cut_offset, None
         if log_offset is None or self.state.sync_set is not None or self._host.broker is None:
             return
         async with self._changing:
-            self._stop_following()
+            self._following.stop()
             self.state.epochs.epochs.cut_behind(log_offset)
             root, size = self._config.store_path_root_dir, self._config.commit_log_file_size_bytes
             change = partial(cut_back, root, size, log_offset, self._disk)
@@ -462,14 +364,14 @@ class SetMember:
             if self.state.sync_set is not None:
                 self._fence("its store is opened again")
                 self.state.sync_set, self._registers_anew = None, True
-            self._stop_following()
+            self._following.stop()
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
             self._follow_again()
         self.state.has_news.set()
 
     def _follow_again(self) -> None:
         if self.state.master_addr is not None and not self._is_displaced:
-            self._start_following(self.state.master_addr)
+            self._following.start(self.state.master_addr)
 
     def _fence(self, reason: str) -> None:
         if not self.state.is_fenced:
@@ -489,7 +391,7 @@ class SetMember:
             self.state.own_id, reason,
         )  # fmt: skip
         self._fence("another broker has its id")
-        self._stop_following()
+        self._following.stop()
         if self._host.broker is not None and self._host.broker.slave is not None:
             self._host.broker.slave.log.follow(None)
 

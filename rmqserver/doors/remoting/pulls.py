@@ -35,9 +35,9 @@ def pull_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
 def _serve(parts: BrokerAssembly, request: Request[PullHeader], connection: Connection) -> None:
     pulls, header, is_lite = parts.pulls, request.header, request.code == _LITE_PULL
     if header.lite_topic:
-        header = pulls.at_light_queue(header, connection.address)
+        header = pulls.at_light_queue(header, connection)
     try:
-        pulled = pulls.pull(header, is_lite, connection.local_addr, connection.address)
+        pulled = pulls.pull(header, is_lite, connection)
     except NotCached:
         pulled = None
     if pulled is not None and pulled.result.chunks:  # the direct way of nearly all: nothing is made to go on later

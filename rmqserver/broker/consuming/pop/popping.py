@@ -240,22 +240,43 @@ class Popping:
         result: GetResult,
         store_host: bytes,
     ) -> None:
-        """Takes the found messages of one queue: notes who has them, and adds them to the answer."""
+        """Takes the found messages of one queue: notes who has them, and adds them to the answer. In order, the group's
+        offset stays before them until they are acknowledged; else the revive log says which messages come back unless
+        they are acknowledged in time."""
+        group = header.consumer_group
         offsets, chunks = self._chunks_of(popped, header, topic, queue_id, start, result)
         if not offsets:
-            self._offsets.commit(header.consumer_group, topic, queue_id, result.next_offset)
+            self._offsets.commit(group, topic, queue_id, result.next_offset)
             return
         source = retry_kind(topic), queue_id
         if header.order:
-            self._note_in_order(popped, header, topic, source, start, offsets)
+            counts = self._orders.popped(
+                group, topic, queue_id, header.attempt_id, popped.pop_time_ms, header.invisible_time, offsets
+            ).consumed_counts
+            least = min(counts.values(), default=0) if len(counts) == len(offsets) else 0
+            popped.order_counts.append((source, counts, least))
+            self._offsets.commit(group, topic, queue_id, start)
         else:
-            self._note_check_point(popped, header, topic, queue_id, start, offsets, store_host)
-            self._offsets.commit(header.consumer_group, topic, queue_id, result.next_offset)
+            check_point = CheckPoint(
+                broker_name=self._config.broker_name,
+                consumer_group=group,
+                offset_diffs=[offset - start for offset in offsets],
+                invisible_time=header.invisible_time,
+                message_count=len(offsets),
+                pop_time=popped.pop_time_ms,
+                queue_id=queue_id,
+                start_offset=start,
+                topic=topic,
+            )
+            self._log.put_check_point(check_point, popped.revive_queue_id, store_host)
+            popped.taken_back.append(TakenQueue(topic, queue_id, start, len(offsets)))
+            self._in_flight.popped(topic, group, queue_id, len(offsets))
+            self._offsets.commit(group, topic, queue_id, result.next_offset)
         popped.starts[source] = start
         popped.offsets[source] = offsets
         popped.chunks += chunks
         popped.message_count += len(offsets)
-        self._stats.gets[topic, header.consumer_group].add(len(offsets), sum(result.sizes))
+        self._stats.gets[topic, group].add(len(offsets), sum(result.sizes))
 
     def _chunks_of(
         self, popped: Popped, header: PopHeader, topic: str, queue_id: int, start: int, result: GetResult
@@ -277,45 +298,6 @@ class Popping:
             except ProtocolError as error:  # a damaged message must not cost those beside it
                 log.error("event=pop-message-damaged topic=%s queue=%d reason=%r", topic, queue_id, str(error))
         return offsets, records
-
-    def _note_in_order(
-        self, popped: Popped, header: PopHeader, topic: str, source: Source, start: int, offsets: list[int]
-    ) -> None:
-        """Notes messages popped in order. The group's offset stays before them until they are acknowledged."""
-        group, queue_id = header.consumer_group, source[1]
-        out = self._orders.popped(
-            group, topic, queue_id, header.attempt_id, popped.pop_time_ms, header.invisible_time, offsets
-        )
-        counts = out.consumed_counts
-        least = min(counts.values(), default=0) if len(counts) == len(offsets) else 0
-        popped.order_counts.append((source, counts, least))
-        self._offsets.commit(group, topic, queue_id, start)
-
-    def _note_check_point(
-        self,
-        popped: Popped,
-        header: PopHeader,
-        topic: str,
-        queue_id: int,
-        start: int,
-        offsets: list[int],
-        store_host: bytes,
-    ) -> None:
-        """Writes to the revive log which messages come back unless they are acknowledged in time."""
-        check_point = CheckPoint(
-            broker_name=self._config.broker_name,
-            consumer_group=header.consumer_group,
-            offset_diffs=[offset - start for offset in offsets],
-            invisible_time=header.invisible_time,
-            message_count=len(offsets),
-            pop_time=popped.pop_time_ms,
-            queue_id=queue_id,
-            start_offset=start,
-            topic=topic,
-        )
-        self._log.put_check_point(check_point, popped.revive_queue_id, store_host)
-        popped.taken_back.append(TakenQueue(topic, queue_id, start, len(offsets)))
-        self._in_flight.popped(topic, header.consumer_group, queue_id, len(offsets))
 
     def _as_first_sent(self, record: bytes, popped: Popped, header: PopHeader, start: int) -> bytes:
         """A message of a retry topic, under the topic that the client asked for, with its handle in its properties."""

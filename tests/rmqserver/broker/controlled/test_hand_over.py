@@ -6,7 +6,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from rmqserver.broker.controlled.hand_over import CATCH_UP_MAX_S, NEAR_BYTES, has_caught_up
+from rmqserver.broker.controlled.duties import CATCH_UP_MAX_S, NEAR_BYTES, has_caught_up
 
 LOG_END = NEAR_BYTES * 3
 

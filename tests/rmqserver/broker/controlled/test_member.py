@@ -78,7 +78,7 @@ def test_a_slave_opens_its_store_again_and_follows_and_a_master_with_slaves_does
     member, followed = member_of(host), list[str]()
     host.state = member.state
     member.state.master_addr = "m:1"
-    member._start_following = followed.append  # type: ignore[method-assign, assignment]
+    member._following.start = followed.append  # type: ignore[method-assign, assignment]
     trio.run(member.open_store_again)
     assert (len(host.was_fenced), followed) == (1, ["m:1"])
     member.state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
