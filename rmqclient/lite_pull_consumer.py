@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,29 +13,22 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rmqclient.consuming import start
+from rmqclient.consuming.member import Member
 from rmqclient.consuming.offset_store import OffsetStore, offset_store
 from rmqclient.consuming.pulled_queues import PolledQueue, Pulling
-from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscription_of
-from rmqclient.lifetime import Lifetime, P
+from rmqclient.lifetime import P
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
-from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.threads import Blocking, called, called_in_loop
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
-from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
-from rmqproto.codes import RequestCode
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, Heartbeat, SubscriptionData
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
-from rmqproto.names import group_problem
-from rmqproto.wire import fastjson
-from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqproto.wire.fastjson import ObjectMap
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +40,7 @@ KEPT_MAX_COUNT = 1000
 ``pullThresholdForQueue`` messages kept per queue)."""
 
 
-class LitePullConsumer(Lifetime):
+class LitePullConsumer(Member[PolledQueue]):
     """``async with LitePullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.subscribe("Topic")``, and
     then ``await consumer.poll()`` again and again.
 
@@ -56,6 +48,8 @@ class LitePullConsumer(Lifetime):
     ``auto_commit`` their offsets are stored periodically, when a queue goes to another member, and at the end. Messages
     of the last poll come again after a restart, unless ``commit`` was called. Only one task may poll.
     """
+
+    _consume_type = CONSUME_ACTIVELY
 
     def __init__(
         self,
@@ -74,37 +68,25 @@ class LitePullConsumer(Lifetime):
         offset_dir: Path | None = None,
     ):
         """As PushConsumer. UsageError for invalid arguments."""
-        if problem := group_problem(group):
-            raise UsageError(problem)
-        self.group = group
-        self._start_at = Start.of(consume_from, consume_from_ms)
-        self._message_model = MessageModel.of(message_model)
+        super().__init__(
+            namesrv_addrs,
+            group,
+            {},
+            start_at=Start.of(consume_from, consume_from_ms),
+            message_model=MessageModel.of(message_model),
+            credentials=credentials,
+            tls=tls,
+            instance_name=instance_name,
+        )
         self._auto_commit = auto_commit
         self._auto_commit_interval_s = auto_commit_interval_s
         self._offset_dir = offset_dir
-        self._subscriptions: dict[str, SubscriptionData] = {}
         self._is_assigned_by_hand = False
-        self._assigned: dict[MessageQueue, PolledQueue] = {}
         self._turn = 0
-        self._pulled = ParkingLot()
+        self._arrived = ParkingLot()
         self._committed_s = 0.0
-        self._namesrv_addrs = namesrv_addrs
-        self._started_ms = time.time_ns() // 1_000_000
-        self._client = ClientInstance(
-            namesrv_addrs,
-            credentials,
-            self._heartbeat,
-            tls=tls,
-            instance_name=self._message_model.instance_name(instance_name),
-            handlers={
-                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
-                RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-            },
-            on_route_change=self._rebalance_soon,
-        )
-        is_broadcasting = self._message_model is MessageModel.BROADCASTING
-        allocation = Allocation(self._client, group, None if is_broadcasting else allocate, self._assigned)
-        self._rebalance = Rebalance(self._client, self._subscriptions, allocation.ours, self._take)
+        allocation = Allocation(self._client, group, None if self._is_broadcasting else allocate, self._pulled)
+        self._rebalance = Rebalance(self._client, self.subscriptions, allocation.ours, self._take)
 
     @classmethod
     def blocking(cls: Callable[P, LitePullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingLitePullConsumer:
@@ -112,13 +94,9 @@ class LitePullConsumer(Lifetime):
         return BlockingLitePullConsumer(cls(*args, **kwargs))
 
     @property
-    def client_id(self) -> str:
-        return self._client.client_id
-
-    @property
     def assignment(self) -> frozenset[MessageQueue]:
         """The assigned queues, including paused ones."""
-        return frozenset(self._assigned)
+        return frozenset(self._pulled)
 
     # --- which queues ------------------------------------------------------------------------------------------------
 
@@ -129,19 +107,19 @@ class LitePullConsumer(Lifetime):
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
         subscription = subscription_of(topic, expression)
         await check_expressions(self._client, self.group, [subscription])
-        for queue, assigned in self._assigned.items():
+        for queue, assigned in self._pulled.items():
             if queue.topic == topic:
                 assigned.take_subscription(subscription)
-        self._subscriptions[topic] = subscription
+        self.subscriptions[topic] = subscription
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
         self._rebalance.soon()
 
     async def unsubscribe(self, topic: str) -> None:
         """Gives the topic's queues away. Without any subscription left, the consumer leaves the group. With others
         left, it still counts as a member for this topic, as every member does for all topics of its group."""
-        self._subscriptions.pop(topic, None)
-        await self._drop([queue for queue in self._assigned if queue.topic == topic])
-        if self._subscriptions:
+        self.subscriptions.pop(topic, None)
+        await self._drop([queue for queue in self._pulled if queue.topic == topic])
+        if self.subscriptions:
             await self._client.heartbeat_to(self._client.routes.broker_addresses())
         else:
             await self._client.unregister(consumer_group=self.group)
@@ -149,7 +127,7 @@ class LitePullConsumer(Lifetime):
     async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql92 = ALL) -> None:
         """Takes exactly these queues, even if other consumers read them. One that was assigned before goes on where it
         is, with this expression. UsageError after ``subscribe``, and errors of the expression as of ``subscribe``."""
-        if self._subscriptions:
+        if self.subscriptions:
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
         wanted = set(queues)
         subscriptions = {topic: subscription_of(topic, expression) for topic in {queue.topic for queue in wanted}}
@@ -157,10 +135,10 @@ class LitePullConsumer(Lifetime):
             await self._client.routes.queues(topic)
         await check_expressions(self._client, self.group, subscriptions.values())
         self._is_assigned_by_hand = True
-        await self._drop(self._assigned.keys() - wanted)
-        for queue, assigned in self._assigned.items():
+        await self._drop(self._pulled.keys() - wanted)
+        for queue, assigned in self._pulled.items():
             assigned.take_subscription(subscriptions[queue.topic])
-        for queue in sorted(wanted - self._assigned.keys()):
+        for queue in sorted(wanted - self._pulled.keys()):
             self._add(queue, subscriptions[queue.topic])
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
 
@@ -174,20 +152,20 @@ class LitePullConsumer(Lifetime):
         self, timeout_s: float = POLL_TIMEOUT_S, *, max_count: int = POLL_MAX_COUNT
     ) -> list[ReceivedMessage]:
         """Up to ``max_count`` messages, from all queues in turn; an empty list if none came within ``timeout_s``."""
-        for assigned in self._assigned.values():
+        for assigned in self._pulled.values():
             assigned.done_offset = assigned.position
         if self._auto_commit and anyio.current_time() >= self._committed_s + self._auto_commit_interval_s:
-            await self._commit_done(list(self._assigned.values()))
+            await self._commit_done(list(self._pulled.values()))
         await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(timeout_s):
             while not (polled := self._take_polled(max_count)):
-                await self._pulled.park()
+                await self._arrived.park()
             return polled
         return []
 
     def _take_polled(self, max_count: int) -> list[ReceivedMessage]:
         polled: list[ReceivedMessage] = []
-        queues = list(self._assigned.values())
+        queues = list(self._pulled.values())
         self._turn += 1
         for number in range(len(queues)):
             polled += queues[(self._turn + number) % len(queues)].poll(max_count - len(polled))
@@ -231,7 +209,7 @@ class LitePullConsumer(Lifetime):
         """Stores these offsets, or without them, for every queue, the offset up to which messages were polled.
         RocketMQError if one was not stored; the others are. A broker that does not answer is asked only once."""
         if offsets is None:
-            positions = {queue: assigned.position for queue, assigned in self._assigned.items()}
+            positions = {queue: assigned.position for queue, assigned in self._pulled.items()}
             offsets = {queue: position for queue, position in positions.items() if position is not None}
         problem: RocketMQError | None = None
         silent: set[str] = set()
@@ -267,85 +245,52 @@ class LitePullConsumer(Lifetime):
 
     async def _start(self, nursery: TaskGroup) -> None:
         """StorageError for local offsets that cannot be read."""
-        self._membership_scope = anyio.CancelScope()
         await self._client.start(nursery)
         self._committed_s = anyio.current_time()
         self._offsets: OffsetStore = offset_store(self._client, self.group, self._message_model, self._offset_dir)
         self._shared = Pulling(
-            self.group, self._client, self._start_at, self._offsets, Rates(), KEPT_MAX_COUNT, is_lite=True
+            self.group, self._client, self._start_at, self._offsets, self._rates, KEPT_MAX_COUNT, is_lite=True
         )
         self._nursery_of_queues = nursery
-        nursery.start_soon(self._be_member)
-
-    async def _be_member(self) -> None:
-        with self._membership_scope:
-            await self._rebalance.run()
+        self._join(nursery)
 
     async def _leave(self) -> None:
         self._membership_scope.cancel()
-        await self._drop(list(self._assigned))
+        await self._drop(list(self._pulled))
         await self._client.unregister(consumer_group=self.group)
 
     def _heartbeat(self, client_id: str) -> Heartbeat:
-        if not self._subscriptions and not self._is_assigned_by_hand:
+        if not self.subscriptions and not self._is_assigned_by_hand:
             return Heartbeat(client_id=client_id)
-        consumer = ConsumerData(
-            group_name=self.group,
-            consume_type=CONSUME_ACTIVELY,
-            consume_from_where=self._start_at.consume_from.value,
-            message_model=self._message_model.value,
-            subscription_data_set=list(self._subscriptions.values()),
-        )
-        return Heartbeat(client_id=client_id, consumer_data_set=[consumer])
-
-    async def _members_changed(self, request: Command) -> bytes:
-        """40: a member joined or left."""
-        self._rebalance.soon()
-        return b""
-
-    async def _running_info(self, request: Command) -> bytes:
-        """307: for an operator, and for members that share queues by STICKY."""
-        now_s, now_ms = anyio.current_time(), time.time_ns() // 1_000_000
-        return fastjson.dumps(
-            ConsumerRunningInfo(
-                mq_table=ObjectMap((queue, assigned.info(now_s, now_ms)) for queue, assigned in self._assigned.items()),
-                properties=running_properties(
-                    CONSUME_ACTIVELY, self._started_ms, self._namesrv_addrs, is_orderly=False
-                ),
-                subscription_set=list(self._subscriptions.values()),
-            )
-        )
-
-    def _rebalance_soon(self) -> None:
-        self._rebalance.soon()
+        return super()._heartbeat(client_id)
 
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
-        if topic not in self._subscriptions:
+        if topic not in self.subscriptions:
             return True  # unsubscribed in the meantime
-        await self._drop([queue for queue in self._assigned if queue.topic == topic and queue not in ours])
-        for queue in sorted(ours - self._assigned.keys()):
-            self._add(queue, self._subscriptions[topic])
+        await self._drop([queue for queue in self._pulled if queue.topic == topic and queue not in ours])
+        for queue in sorted(ours - self._pulled.keys()):
+            self._add(queue, self.subscriptions[topic])
         return True
 
     def _add(self, queue: MessageQueue, subscription: SubscriptionData) -> None:
-        assigned = self._assigned[queue] = PolledQueue(queue, subscription, self._shared, self._on_pulled)
+        assigned = self._pulled[queue] = PolledQueue(queue, subscription, self._shared, self._on_pulled)
         self._nursery_of_queues.start_soon(assigned.run)
 
     async def _drop(self, queues: Iterable[MessageQueue]) -> None:
-        dropped = [self._assigned.pop(queue) for queue in queues]
+        dropped = [self._pulled.pop(queue) for queue in queues]
         for assigned in dropped:
             assigned.drop()
         if self._auto_commit and dropped:
             await self._commit_done(dropped)
 
     def _queue(self, queue: MessageQueue) -> PolledQueue:
-        assigned = self._assigned.get(queue)
+        assigned = self._pulled.get(queue)
         if assigned is None:
             raise UsageError(f"queue {queue} is not assigned", hint="assignment lists the assigned queues.")
         return assigned
 
     def _on_pulled(self) -> None:
-        self._pulled.unpark_all()
+        self._arrived.unpark_all()
 
 
 class BlockingLitePullConsumer(Blocking[LitePullConsumer]):

@@ -122,7 +122,7 @@ class LitePushConsumer(GroupMember):
     # --- what goes to others -----------------------------------------------------------------------------------------
 
     def _broker_request_handlers(self) -> dict[int, BrokerRequestHandler]:
-        return {RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._unsubscribed}
+        return {**super()._broker_request_handlers(), RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._unsubscribed}
 
     async def _unsubscribed(self, request: Command) -> bytes:
         """200073: a lite topic went to another member of an Exclusive group, or was deleted."""

@@ -89,7 +89,6 @@ class PushConsumer(GroupMember):
         self._offset_dir = offset_dir
         self._max_in_flight = max_in_flight
         self._pull_batch_size = pull_batch_size
-        self._is_orderly = orderly
         allocation = Allocation(self._client, group, None if self._is_broadcasting else allocate, self._pulled)
         self._rebalance = Rebalance(self._client, self.subscriptions, allocation.ours, self._take)
 

@@ -1,6 +1,6 @@
-"""The common part of consumers that are members of a group: subscriptions, heartbeats that announce them, a listener,
-answers to brokers' requests, and the way in and out (``DefaultMQPushConsumerImpl``, 5.5.0). A subclass opens the source
-that brings the messages."""
+"""The common part of members that call a listener: the way in and out, and the answers to brokers' requests
+(``DefaultMQPushConsumerImpl`` and ``ClientRemotingProcessor``, 5.5.0). A subclass opens the source that brings the
+messages."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ from typing import Protocol, TypedDict
 import anyio
 from anyio.abc import TaskGroup
 
-from rmqclient.consuming.broker_questions import BrokerQuestions
 from rmqclient.consuming.deliveries import Deliveries, ListenerCall
 from rmqclient.consuming.failed_messages import FailedMessages
+from rmqclient.consuming.member import Member
 from rmqclient.consuming.popping.popped_queues import QueuePopper
 from rmqclient.consuming.pulled_queues import DeliveredQueue
-from rmqclient.consuming.rates import Rates
-from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscriptions_of
-from rmqclient.lifetime import Lifetime, P
+from rmqclient.lifetime import P
 from rmqclient.listener import BatchListener, Listener
+from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
-from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.threads import Blocking, called, called_in_loop
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import ConsumerData, Heartbeat
-from rmqproto.codes import ResponseCode
-from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import RefusedError, RequestTimeoutError
 from rmqproto.filters.subscription import Sql92
-from rmqproto.names import group_problem, retry_topic
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.client_calls import ConsumeDirectlyHeader, TopicGroupHeader
+from rmqproto.message.record import decode_record_untrusted
+from rmqproto.names import retry_topic
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.fastjson import ObjectMap
 
 FINISH_TIMEOUT_S = 3.0
 """The time for the listener to finish its messages when the consumer leaves."""
@@ -71,6 +75,10 @@ class MemberOptions(TypedDict, total=False):
     """Writes records of each message to RMQ_SYS_TRACE_TOPIC, or to the topic named."""
 
 
+CONCURRENCY_PROPERTIES = "PROP_THREADPOOL_CORE_SIZE", "consumeThreadMin", "consumeThreadMax"
+"""Java's names: its pool stays at the core size, because its queue is never full."""
+
+
 class GroupSource(Protocol):
     """Brings the messages of our queues to the deliveries."""
 
@@ -94,10 +102,8 @@ class GroupSource(Protocol):
         ...
 
 
-class GroupMember(Lifetime):
+class GroupMember(Member[DeliveredQueue]):
     """``_pulled`` and ``_popped`` hold our queues. Code that changes them calls ``_assignment_changed``."""
-
-    _rebalance: Rebalance
 
     def __init__(
         self,
@@ -119,39 +125,21 @@ class GroupMember(Lifetime):
         trace: bool | str = False,
     ):
         """UsageError for invalid arguments."""
-        if problem := group_problem(group):
-            raise UsageError(problem)
-        self.group = group
-        self._start_at = start_at
-        self._message_model = message_model
-        self._is_broadcasting = message_model is MessageModel.BROADCASTING
-        self.subscriptions = subscriptions_of(group, subscriptions, with_retry=not self._is_broadcasting)
-        self._pulled: dict[MessageQueue, DeliveredQueue] = {}
+        super().__init__(
+            namesrv_addrs,
+            group,
+            subscriptions_of(group, subscriptions, with_retry=message_model is MessageModel.CLUSTERING),
+            start_at=start_at,
+            message_model=message_model,
+            credentials=credentials,
+            tls=tls,
+            instance_name=instance_name,
+        )
+        self._is_orderly = orderly
         self._popped: dict[MessageQueue, QueuePopper] = {}
-        self._rates = Rates(self.subscriptions)
         self._traces = Traces.wanted(group, trace)
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces, batch_max_count)
         self._changed = ParkingLot()
-        questions = BrokerQuestions(
-            group=group,
-            subscriptions=self.subscriptions,
-            pulled=self._pulled,
-            popped=self._popped,
-            call=self._call,
-            rates=self._rates,
-            namesrv_addrs=namesrv_addrs,
-            is_orderly=orderly,
-            rebalance_soon=self._rebalance_soon,
-        )
-        self._client = ClientInstance(
-            namesrv_addrs,
-            credentials,
-            self._heartbeat,
-            tls=tls,
-            instance_name=message_model.instance_name(instance_name),
-            handlers={**questions.handlers, **self._broker_request_handlers()},
-            on_route_change=self._rebalance_soon,
-        )
         self._reconsume_limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
         self._failed = FailedMessages(self._client, group, self._reconsume_limit)
 
@@ -169,7 +157,6 @@ class GroupMember(Lifetime):
     async def _start(self, nursery: TaskGroup) -> None:
         """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
         an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""
-        self._membership_scope = anyio.CancelScope()
         self._pulled.clear()  # those that it had when it was left are taken again
         self._popped.clear()
         await self._client.start(nursery)
@@ -179,11 +166,7 @@ class GroupMember(Lifetime):
         await nursery.start(self._source.deliveries.run)
         if self._traces is not None:
             nursery.start_soon(self._traces.run, self._client)
-        nursery.start_soon(self._be_member)
-
-    async def _be_member(self) -> None:
-        with self._membership_scope:
-            await self._rebalance.run()
+        self._join(nursery)
 
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
         return await self._source.take(topic, ours)
@@ -214,10 +197,6 @@ class GroupMember(Lifetime):
     # --- whose queues ------------------------------------------------------------------------------------------------
 
     @property
-    def client_id(self) -> str:
-        return self._client.client_id
-
-    @property
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues of subscribed topics that are ours now."""
         retry = retry_topic(self.group)
@@ -245,24 +224,57 @@ class GroupMember(Lifetime):
         await check_expressions(self._client, self.group, self.subscriptions.values())
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
 
-    def _broker_request_handlers(self) -> dict[int, BrokerRequestHandler]:
-        """Handlers for further requests of brokers, by request code."""
-        return {}
-
-    def _heartbeat(self, client_id: str) -> Heartbeat:
-        consumer = ConsumerData(
-            group_name=self.group,
-            consume_from_where=self._start_at.consume_from.value,
-            message_model=self._message_model.value,
-            subscription_data_set=list(self.subscriptions.values()),
-        )
-        return Heartbeat(client_id=client_id, consumer_data_set=[consumer])
-
-    def _rebalance_soon(self) -> None:
-        self._rebalance.soon()
-
     def _assignment_changed(self) -> None:
         self._changed.unpark_all()
+
+    # --- brokers' requests, mostly on behalf of an operator -----------------------------------------------------------
+
+    def _broker_request_handlers(self) -> dict[int, BrokerRequestHandler]:
+        return {
+            **super()._broker_request_handlers(),
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+        }
+
+    def _info(self, now_s: float, now_ms: int) -> ConsumerRunningInfo:
+        info = super()._info(now_s, now_ms)
+        info.mq_pop_table = ObjectMap((queue, popper.info(now_s, now_ms)) for queue, popper in self._popped.items())
+        info.properties |= dict.fromkeys(CONCURRENCY_PROPERTIES, str(self._call.concurrency))
+        info.status_table = self._rates.status_table(now_s)
+        return info
+
+    async def _reset_offsets(self, request: Command) -> bytes:
+        """220: resets offsets, from brokers that leave a reset to the clients. Each queue is reset by its owner."""
+        for queue, queue_offset in fastjson.loads_untrusted(request.body, ResetOffsets).offset_table.items():
+            owner = self._pulled.get(queue)
+            if owner is not None:
+                owner.reset(queue_offset)
+        return b""
+
+    async def _status(self, request: Command) -> bytes:
+        """221: the committed offset of each queue of one topic."""
+        topic = from_ext(request.ext, TopicGroupHeader).topic
+        offsets: ObjectMap[MessageQueue, int] = ObjectMap(
+            (queue, owner.committed_offset)
+            for queue, owner in self._pulled.items()
+            if queue.topic == topic and owner.committed_offset is not None
+        )
+        return fastjson.dumps(ConsumerStatus(message_queue_table=offsets))
+
+    async def _consume_directly(self, request: Command) -> bytes:
+        """309: consumes one message now, independently of offsets."""
+        header = from_ext(request.ext, ConsumeDirectlyHeader)
+        message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
+        started_s = anyio.current_time()
+        remark = None
+        try:
+            status = await self._call(message)
+            result = "CR_SUCCESS" if status.is_success else "CR_LATER"
+        except Exception as error:  # the edge of the application's code: the operator gets the error
+            result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+        spent_ms = int((anyio.current_time() - started_s) * 1000)
+        return fastjson.dumps(ConsumeDirectlyResult(consume_result=result, remark=remark, spent_time_mills=spent_ms))
 
 
 class BlockingMember(Blocking[GroupMember]):
