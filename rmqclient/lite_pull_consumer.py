@@ -13,7 +13,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rmqclient.consuming import start
-from rmqclient.consuming.member import Member
+from rmqclient.consuming.member import AnyMember
 from rmqclient.consuming.offset_store import OffsetStore, offset_store
 from rmqclient.consuming.pulled_queues import PolledQueue, Pulling
 from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
@@ -40,7 +40,7 @@ KEPT_MAX_COUNT = 1000
 ``pullThresholdForQueue`` messages kept per queue)."""
 
 
-class LitePullConsumer(Member[PolledQueue]):
+class LitePullConsumer(AnyMember[PolledQueue]):
     """``async with LitePullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.subscribe("Topic")``, and
     then ``await consumer.poll()`` again and again.
 

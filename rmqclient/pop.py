@@ -8,13 +8,17 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import anyio
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import ReceivedMessage
+from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.popping import BatchAck, BatchAcks
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
@@ -40,6 +44,7 @@ from rmqproto.pop import (
     real_topic,
     retry_kind,
 )
+from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 
 POP_BATCH_COUNT = 32
@@ -50,13 +55,14 @@ POP_ANSWER_CODES = frozenset({
 })  # fmt: skip
 """The codes after SUCCESS mean that there are no messages now."""
 
-
 INVISIBLE_MIN_S = 1.0
 """With a shorter time a message comes again while its acknowledgement is on the way."""
 
 BATCH_BITS_MAX = 1 << 16
 """How far a message of a batch acknowledgement may lie behind the first of its pop. A pop skips messages that do not
 match."""
+
+COUNT_DIGITS_MAX = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,31 +95,52 @@ def init_mode(consume_from: ConsumeFrom) -> int:
     return INIT_FROM_MIN if consume_from is ConsumeFrom.FIRST_OFFSET else INIT_FROM_MAX
 
 
-def pop_header(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PopTerms:
+    """One pop. ``poll_ms`` lets the broker hold it while it has no messages; ``answer_timeout_s`` is the time for the
+    answer beyond that."""
+
+    max_count: int
+    invisible_ms: int
+    poll_ms: int
+    answer_timeout_s: float
+
+
+async def pop(
+    client: ClientInstance,
     group: str,
     queue: MessageQueue,
     subscription: SubscriptionData,
-    *,
-    max_count: int,
-    invisible_ms: int,
-    poll_ms: int,
+    terms: PopTerms,
     init_mode: int,
-) -> PopHeader:
-    """Header of 200050. ``poll_ms`` lets the broker hold a request while it has no messages; ``init_mode`` is where a
-    group without an offset begins."""
-    return PopHeader(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        max_msg_nums=max_count,
-        invisible_time=invisible_ms,
-        poll_time=poll_ms,
-        born_time=time.time_ns() // 1_000_000,
-        init_mode=init_mode,
-        exp_type=subscription.expression_type,
-        exp=subscription.sub_string,
-        order=False,
-    )
+) -> list[PoppedMessage]:
+    """200050; ``init_mode`` is where a group without an offset begins. RocketMQError."""
+    header = PopHeader(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, max_msg_nums=terms.max_count,
+        invisible_time=terms.invisible_ms, poll_time=terms.poll_ms, born_time=0, init_mode=init_mode,
+        exp_type=subscription.expression_type, exp=subscription.sub_string, order=False,
+    )  # fmt: skip
+    return popped_untrusted(await _ask(client, queue.broker_name, RequestCode.POP_MESSAGE, header, terms), queue)
+
+
+async def pop_lite(client: ClientInstance, group: str, parent: MessageQueue, terms: PopTerms) -> list[PoppedMessage]:
+    """200070: messages of any of the lite topics below the topic of ``parent`` that the client subscribes to
+    (``MQClientAPIImpl.popLiteMessageAsync``). RocketMQError."""
+    header = PopLiteHeader(
+        client_id=client.client_id, consumer_group=group, topic=parent.topic, max_msg_num=terms.max_count,
+        invisible_time=terms.invisible_ms, poll_time=terms.poll_ms, born_time=0,
+    )  # fmt: skip
+    answer = await _ask(client, parent.broker_name, RequestCode.POP_LITE_MESSAGE, header, terms)
+    return popped_lite_untrusted(answer, parent)
+
+
+async def _ask(
+    client: ClientInstance, broker_name: str, code: RequestCode, header: PopHeader | PopLiteHeader, terms: PopTerms
+) -> Command:
+    address, timeout_s = client.routes.master(broker_name), terms.poll_ms / 1000 + terms.answer_timeout_s
+    await client.channels.connected(address, anyio.current_time() + timeout_s)
+    header.born_time = time.time_ns() // 1_000_000  # brokers give nothing to a pop that was born half a second ago
+    return await client.channels.request(address, code, header, timeout_s=timeout_s, accept=POP_ANSWER_CODES)
 
 
 def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage]:
@@ -155,100 +182,6 @@ def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage
     ]
 
 
-def ack_header(group: str, message: PoppedMessage) -> AckHeader:
-    """Header of 200051."""
-    handle = message.handle
-    return AckHeader(
-        consumer_group=group,
-        topic=real_topic(message.popped_topic, group, handle.kind),
-        queue_id=handle.queue_id,
-        extra_info=str(handle),
-        offset=handle.queue_offset,
-        lite_topic=message.popped_lite_topic,
-    )
-
-
-def is_for_batch(message: PoppedMessage) -> bool:
-    """Whether brokers accept it in a batch, and the bit set of a batch can hold it."""
-    return (
-        message.popped_lite_topic is None
-        and 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
-    )
-
-
-def batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
-    """Body of 200151, for messages of one broker that may go in a batch. Messages that came by one pop from one queue
-    share an entry."""
-    diffs: defaultdict[tuple[str, Handle], list[int]] = defaultdict(list)
-    broker_name = ""
-    for message in messages:
-        handle, broker_name = message.handle, message.broker_name
-        pop = handle._replace(queue_offset=handle.start_offset)
-        diffs[message.popped_topic, pop].append(handle.queue_offset - handle.start_offset)
-    acks = [
-        BatchAck(
-            bits=bits_of(numbers),
-            consumer_group=group,
-            invisible_time=pop.invisible_time_ms,
-            pop_time=pop.pop_time_ms,
-            queue_id=pop.queue_id,
-            retry=pop.kind,
-            revive_queue_id=pop.revive_queue_id,
-            start_offset=pop.start_offset,
-            topic=topic,
-        )
-        for (topic, pop), numbers in diffs.items()
-    ]
-    return BatchAcks(acks=acks, broker_name=broker_name)
-
-
-def change_header(group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool) -> ChangeInvisibleTimeHeader:
-    """Header of 200053. With ``suspend`` the redelivery is not counted."""
-    handle = message.handle
-    return ChangeInvisibleTimeHeader(
-        consumer_group=group,
-        topic=real_topic(message.popped_topic, group, handle.kind),
-        queue_id=handle.queue_id,
-        extra_info=str(handle),
-        offset=handle.queue_offset,
-        lite_topic=message.popped_lite_topic,
-        invisible_time=invisible_ms,
-        suspend=suspend,
-    )
-
-
-def changed_untrusted(answer: Command, message: PoppedMessage) -> PoppedMessage:
-    """The message with its new handle. ProtocolError if the answer is damaged."""
-    changed = from_ext(answer.ext, ChangeInvisibleTimeAnswer)
-    handle = message.handle._replace(
-        start_offset=message.handle.queue_offset,
-        pop_time_ms=changed.pop_time,
-        invisible_time_ms=changed.invisible_time,
-        revive_queue_id=changed.revive_qid,
-    )
-    return dataclasses.replace(message, handle=handle)
-
-
-# --- lite topics (``MQClientAPIImpl.popLiteMessageAsync``) -----------------------------------------------------------
-
-COUNT_DIGITS_MAX = 9
-
-
-def pop_lite_header(
-    client_id: str, group: str, topic: str, *, max_count: int, invisible_ms: int, poll_ms: int
-) -> PopLiteHeader:
-    """Header of 200070: messages of any of the lite topics below ``topic`` that the client subscribes to."""
-    return PopLiteHeader(
-        client_id=client_id,
-        consumer_group=group,
-        topic=topic,
-        max_msg_num=max_count,
-        invisible_time=invisible_ms,
-        poll_time=poll_ms,
-        born_time=time.time_ns() // 1_000_000,
-    )
-
-
 def popped_lite_untrusted(answer: Command, parent: MessageQueue) -> list[PoppedMessage]:
     """The messages of an answer whose code is one of POP_ANSWER_CODES; ``parent`` names topic and broker. ProtocolError
     if a message is damaged."""
@@ -287,3 +220,86 @@ def _counts(info: str | None, message_count: int) -> list[int]:
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= COUNT_DIGITS_MAX else 0
+
+
+# --- settling --------------------------------------------------------------------------------------------------------
+
+
+async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
+    """Acknowledges messages of one broker, in one request if there are several and the broker supports that (200051,
+    200151). On RocketMQError some may be acknowledged."""
+    address = client.routes.master(messages[0].broker_name)
+    batch = [message for message in messages if _is_for_batch(message)]
+    if len(batch) > 1:
+        body = fastjson.dumps(_batch_of(group, batch))
+        accept = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        answer = await client.channels.request(address, RequestCode.BATCH_ACK_MESSAGE, body=body, accept=accept)
+        if answer.code == ResponseCode.SUCCESS:
+            messages = [message for message in messages if not _is_for_batch(message)]
+    for message in messages:
+        await client.channels.request(address, RequestCode.ACK_MESSAGE, AckHeader(**_named(group, message)))
+
+
+async def change_invisible_time(
+    client: ClientInstance, group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool = False
+) -> PoppedMessage:
+    """Changes the invisible time (200053). With ``suspend`` the redelivery is not counted. Returns the message with the
+    handle for its acknowledgement. RocketMQError."""
+    address = client.routes.master(message.broker_name)
+    header = ChangeInvisibleTimeHeader(**_named(group, message), invisible_time=invisible_ms, suspend=suspend)
+    answer = await client.channels.request(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+    changed = from_ext(answer.ext, ChangeInvisibleTimeAnswer)
+    handle = message.handle._replace(
+        start_offset=message.handle.queue_offset,
+        pop_time_ms=changed.pop_time,
+        invisible_time_ms=changed.invisible_time,
+        revive_queue_id=changed.revive_qid,
+    )
+    return dataclasses.replace(message, handle=handle)
+
+
+def _named(group: str, message: PoppedMessage) -> dict[str, Any]:
+    """The fields of a header that name a popped message."""
+    handle = message.handle
+    return {
+        "consumer_group": group,
+        "topic": real_topic(message.popped_topic, group, handle.kind),
+        "queue_id": handle.queue_id,
+        "extra_info": str(handle),
+        "offset": handle.queue_offset,
+        "lite_topic": message.popped_lite_topic,
+    }
+
+
+def _is_for_batch(message: PoppedMessage) -> bool:
+    """Whether brokers accept it in a batch, and the bit set of a batch can hold it."""
+    return (
+        message.popped_lite_topic is None
+        and 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
+    )
+
+
+def _batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
+    """Body of 200151, for messages of one broker that may go in a batch. Messages that came by one pop from one queue
+    share an entry."""
+    diffs: defaultdict[tuple[str, Handle], list[int]] = defaultdict(list)
+    broker_name = ""
+    for message in messages:
+        handle, broker_name = message.handle, message.broker_name
+        pop = handle._replace(queue_offset=handle.start_offset)
+        diffs[message.popped_topic, pop].append(handle.queue_offset - handle.start_offset)
+    acks = [
+        BatchAck(
+            bits=bits_of(numbers),
+            consumer_group=group,
+            invisible_time=pop.invisible_time_ms,
+            pop_time=pop.pop_time_ms,
+            queue_id=pop.queue_id,
+            retry=pop.kind,
+            revive_queue_id=pop.revive_queue_id,
+            start_offset=pop.start_offset,
+            topic=topic,
+        )
+        for (topic, pop), numbers in diffs.items()
+    ]
+    return BatchAcks(acks=acks, broker_name=broker_name)

@@ -7,27 +7,23 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-import anyio
-
 from rmqclient.consuming.non_member import BlockingNonMember, NonMember
-from rmqclient.consuming.popping.acks import acknowledge
-from rmqclient.consuming.popping.held_messages import change_invisible_time
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
 from rmqclient.lifetime import P
 from rmqclient.pop import (
-    POP_ANSWER_CODES,
     POP_BATCH_COUNT,
     PoppedMessage,
+    PopTerms,
+    acknowledge,
+    change_invisible_time,
     init_mode,
     invisible_ms,
-    pop_header,
-    popped_untrusted,
+    pop,
 )
 from rmqclient.threads import called
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
@@ -86,23 +82,13 @@ class SimpleConsumer(NonMember):
         subscription = subscription_of(queue.topic, expression)
         if not is_light_queue(queue):  # a light queue has no route of its own
             await self._client.routes.queues(queue.topic)  # a queue made by hand may have an unknown broker
-        address = self._client.routes.master(queue.broker_name)
-        timeout_s = wait_s + ANSWER_TIMEOUT_S
-        # Brokers give nothing to a pop whose born time is half a second ago, so a connection is made before the header.
-        await self._client.channels.connected(address, anyio.current_time() + timeout_s)
-        header = pop_header(
-            self.group,
-            queue,
-            subscription,
+        terms = PopTerms(
             max_count=min(max_count, POP_BATCH_COUNT),
             invisible_ms=hidden_ms,
             poll_ms=int(wait_s * 1000),
-            init_mode=self._init_mode,
+            answer_timeout_s=ANSWER_TIMEOUT_S,
         )
-        answer = await self._client.channels.request(
-            address, RequestCode.POP_MESSAGE, header, timeout_s=timeout_s, accept=POP_ANSWER_CODES
-        )
-        messages = popped_untrusted(answer, queue)
+        messages = await pop(self._client, self.group, queue, subscription, terms, self._init_mode)
         wanted = tag_filter(subscription)
         unwanted = [message for message in messages if wanted.tags is not None and not wanted.matches(message.tags)]
         await self.ack(unwanted)  # their tags only have the same hashes as wanted ones

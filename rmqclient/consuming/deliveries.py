@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -77,13 +77,20 @@ SendBack = Callable[[ReceivedMessage, ConsumeStatus], Awaitable[None]]
 """Makes the broker deliver a message again at the time that the listener's status says. RocketMQError if that fails."""
 
 
-class Workers(ABC):
-    """As many tasks as messages may be with the listener at once. That number may change while they run."""
+W = TypeVar("W")
+
+
+class Workers(ABC, Generic[W]):
+    """As many tasks as messages may be with the listener at once. That number may change while they run. Each takes
+    what ``_ready`` has first."""
 
     def __init__(self, call: ListenerCall):
         self._call = call
+        self._ready: deque[W] = deque()
         self._idle = ParkingLot()
-        self._count = 0
+        self._count = self._running = 0
+        self._is_draining = False
+        self._drained = anyio.Event()
         self._nursery: TaskGroup | None = None
         call.on_concurrency = self._adjust
 
@@ -92,9 +99,18 @@ class Workers(ABC):
             self._adjust()
             task_status.started()
 
+    async def drain(self) -> None:
+        self._is_draining = True
+        if self._running:
+            await self._drained.wait()
+
     @abstractmethod
-    async def _work(self, nursery: TaskGroup) -> None:
-        """One worker. It looks at ``_ends`` before it waits in ``_idle``, and before it takes a message."""
+    async def _take(self, nursery: TaskGroup) -> None:
+        """Passes what is ready first to the listener, and settles it."""
+
+    def _is_ready(self, work: W) -> None:
+        self._ready.append(work)
+        self._idle.unpark()
 
     def _adjust(self) -> None:
         if self._nursery is None:
@@ -104,33 +120,34 @@ class Workers(ABC):
             self._count += 1
         self._idle.unpark_all()
 
-    def _ends(self) -> bool:
-        """Whether there is a worker too many, which then ends: the one that asks."""
-        if self._count <= self._call.concurrency:
-            return False
-        self._count -= 1
-        return True
+    async def _work(self, nursery: TaskGroup) -> None:
+        taken = 0
+        while self._count <= self._call.concurrency:
+            if self._is_draining or not self._ready:
+                await self._idle.park()
+                continue
+            self._running += 1
+            try:
+                await self._take(nursery)
+            finally:
+                self._running -= 1
+                if self._is_draining and not self._running:
+                    self._drained.set()
+            taken += 1
+            if taken % CHECKPOINT_EVERY == 0:
+                await anyio.lowlevel.checkpoint()
+        self._count -= 1  # there was a worker too many
 
 
-class ConcurrentDeliveries(Workers):
+class ConcurrentDeliveries(Workers[Delivery]):
     """Deliveries in no order. A message that fails is sent back, and comes again."""
 
     def __init__(self, call: ListenerCall, send_back: SendBack):
         super().__init__(call)
         self._send_back = send_back
-        self._ready: deque[Delivery] = deque()
-        self._running = 0
-        self._is_draining = False
-        self._drained = anyio.Event()
 
     def offer(self, delivery: Delivery) -> None:
-        self._ready.append(delivery)
-        self._idle.unpark()
-
-    async def drain(self) -> None:
-        self._is_draining = True
-        if self._running:
-            await self._drained.wait()
+        self._is_ready(delivery)
 
     @property
     def waiting(self) -> list[ReceivedMessage]:
@@ -140,25 +157,11 @@ class ConcurrentDeliveries(Workers):
     async def leave(self, queue: MessageQueue) -> None:
         """Returns at once: the next owner gets the messages that the listener still has again, and settles them."""
 
-    async def _work(self, nursery: TaskGroup) -> None:
-        taken = 0
-        while not self._ends():
-            if self._is_draining or not self._ready:
-                await self._idle.park()
-                continue
-            batch = self._take_batch()
-            if not batch:
-                continue
-            self._running += 1
-            try:
-                await self._deliver(batch, nursery)
-            finally:
-                self._running -= 1
-                if self._is_draining and not self._running:
-                    self._drained.set()
-            taken += 1
-            if taken % CHECKPOINT_EVERY == 0:
-                await anyio.lowlevel.checkpoint()
+    async def _take(self, nursery: TaskGroup) -> None:
+        if batch := self._take_batch():
+            status = await self._call.guarded(*(delivery.message for delivery in batch))
+            for delivery in batch:
+                await self._settle(delivery, status, nursery)
 
     def _take_batch(self) -> list[Delivery]:
         """The next messages, all of one queue, that the listener gets at once."""
@@ -170,11 +173,6 @@ class ConcurrentDeliveries(Workers):
             if not delivery.unsettled.is_dropped:
                 batch.append(delivery)
         return batch
-
-    async def _deliver(self, batch: list[Delivery], nursery: TaskGroup) -> None:
-        status = await self._call.guarded(*(delivery.message for delivery in batch))
-        for delivery in batch:
-            await self._settle(delivery, status, nursery)
 
     async def _settle(self, delivery: Delivery, status: ConsumeStatus, nursery: TaskGroup) -> None:
         if delivery.unsettled.is_dropped:

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from rmqclient.consuming.deliveries import Deliveries, ListenerCall
 from rmqclient.consuming.failed_messages import FailedMessages
-from rmqclient.consuming.member import Member
+from rmqclient.consuming.member import AnyMember
 from rmqclient.consuming.popping.popped_queues import QueuePopper
 from rmqclient.consuming.pulled_queues import DeliveredQueue
 from rmqclient.consuming.start import Start
@@ -102,7 +102,7 @@ class GroupSource(Protocol):
         ...
 
 
-class GroupMember(Member[DeliveredQueue]):
+class GroupMember(AnyMember[DeliveredQueue]):
     """``_pulled`` and ``_popped`` hold our queues. Code that changes them calls ``_assignment_changed``."""
 
     def __init__(

@@ -32,7 +32,7 @@ from rmqproto.wire.fastjson import ObjectMap
 Q = TypeVar("Q", bound=PulledQueue)
 
 
-class Member(Lifetime, Generic[Q]):
+class AnyMember(Lifetime, Generic[Q]):
     """``_pulled`` holds our queues. A subclass makes ``_rebalance``, which changes them."""
 
     _consume_type = CONSUME_PASSIVELY

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict, deque
+from typing import NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.parking import ParkingLot
-from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
+from rmqclient.pop import PoppedMessage, acknowledge
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import BUSY_CODES
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
-from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)
 
@@ -27,29 +26,11 @@ AGAIN_AFTER_S = 0.5
 """The pause after a broker could not be reached, or is not the master."""
 
 
-async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
-    """Acknowledges messages of one broker, in one request if there are several and the broker supports that. On
-    RocketMQError some may be acknowledged."""
-    address = client.routes.master(messages[0].broker_name)
-    batch = [message for message in messages if is_for_batch(message)]
-    if len(batch) > 1:
-        body = fastjson.dumps(batch_of(group, batch))
-        accept = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
-        answer = await client.channels.request(address, RequestCode.BATCH_ACK_MESSAGE, body=body, accept=accept)
-        if answer.code == ResponseCode.SUCCESS:
-            messages = [message for message in messages if not is_for_batch(message)]
-    for message in messages:
-        await client.channels.request(address, RequestCode.ACK_MESSAGE, ack_header(group, message))
-
-
-class _Waiting:
+class _Waiting(NamedTuple):
     """A message, and the time after which its acknowledgement is too late."""
 
-    __slots__ = ("message", "until_s")
-
-    def __init__(self, message: PoppedMessage, until_s: float):
-        self.message = message
-        self.until_s = until_s
+    message: PoppedMessage
+    until_s: float
 
 
 class OutgoingAcks:
@@ -97,7 +78,9 @@ class OutgoingAcks:
                 with self._client.routes.looking_for_master():
                     await acknowledge(self._client, self._group, [each.message for each in taken])
             except RocketMQError as error:
-                if _may_pass(error):
+                if isinstance(error, (ConnectError, RequestTimeoutError)) or (
+                    isinstance(error, RefusedError) and error.code in BUSY_CODES
+                ):
                     log.warning("ack failed broker=%s count=%d error=%s", broker_name, len(taken), error)
                     waiting.extendleft(reversed(taken))
                     await anyio.sleep(AGAIN_AFTER_S)
@@ -114,10 +97,3 @@ class OutgoingAcks:
             log.warning("acks given up, their messages come again count=%d", len(waiting) - len(kept))
             waiting.clear()
             waiting.extend(kept)
-
-
-def _may_pass(error: RocketMQError) -> bool:
-    """Whether the acknowledgement may succeed a moment later."""
-    return isinstance(error, (ConnectError, RequestTimeoutError)) or (
-        isinstance(error, RefusedError) and error.code in BUSY_CODES
-    )

@@ -14,9 +14,8 @@ from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.popping.acks import OutgoingAcks
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, later
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop import PoppedMessage, change_header, changed_untrusted
+from rmqclient.pop import PoppedMessage, change_invisible_time
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.message.record import StoredMessage
 
@@ -31,16 +30,6 @@ GIVE_BACK_MS = 1
 
 RENEWALS_PER_TIME = 10
 """How often messages are checked during one invisible time. A message with half of it left gets a new one."""
-
-
-async def change_invisible_time(
-    client: ClientInstance, group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool = False
-) -> PoppedMessage:
-    """Changes the invisible time. Returns the message with the handle for its acknowledgement. RocketMQError."""
-    address = client.routes.master(message.broker_name)
-    header = change_header(group, message, invisible_ms, suspend=suspend)
-    answer = await client.channels.request(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
-    return changed_untrusted(answer, message)
 
 
 def delay_s(status: ConsumeStatus, reconsume_times: int) -> float:
@@ -85,25 +74,15 @@ class HeldMessage:
 
 
 class HeldMessages:
-    def __init__(
-        self,
-        client: ClientInstance,
-        group: str,
-        failed: FailedMessages,
-        invisible_ms: int,
-    ):
+    def __init__(self, client: ClientInstance, group: str, failed: FailedMessages, invisible_ms: int):
         self._client = client
         self._group = group
         self._acks = OutgoingAcks(client, group)
         self._failed = failed
-        self._invisible_ms = invisible_ms
+        self.invisible_ms = invisible_ms
         self._held: dict[str, HeldMessage] = {}
         self._ended = anyio.Event()
         self.is_closing = False
-
-    @property
-    def invisible_ms(self) -> int:
-        return self._invisible_ms
 
     def hold(self, message: PoppedMessage, popped_s: float, on_gone: Callable[[], None]) -> HeldMessage:
         """``popped_s``: when the answer of the pop came. ``on_gone`` is called when the message is no longer held."""
@@ -115,7 +94,7 @@ class HeldMessages:
 
         if place in self._held:  # it came again, so the old handle is worthless
             self._held[place].drop()
-        held = self._held[place] = HeldMessage(message, popped_s + self._invisible_ms / 1000, gone, self._acks)
+        held = self._held[place] = HeldMessage(message, popped_s + self.invisible_ms / 1000, gone, self._acks)
         return held
 
     # --- renewal -----------------------------------------------------------------------------------------------------
@@ -131,7 +110,7 @@ class HeldMessages:
             while not self.is_closing:
                 self._look(nursery)
                 with anyio.CancelScope() as self._pause_scope:
-                    await anyio.sleep(self._invisible_ms / 1000 / RENEWALS_PER_TIME)
+                    await anyio.sleep(self.invisible_ms / 1000 / RENEWALS_PER_TIME)
         self._ended.set()
 
     def _look(self, nursery: TaskGroup) -> None:
@@ -140,14 +119,14 @@ class HeldMessages:
             if now_s >= held.until_s:
                 log.warning("invisible time is over id=%s topic=%s", held.message.message_id, held.message.topic)
                 held.drop()
-            elif now_s >= held.until_s - self._invisible_ms / 2000 and not held.changing.locked():
+            elif now_s >= held.until_s - self.invisible_ms / 2000 and not held.changing.locked():
                 nursery.start_soon(self._renew, held)
 
     async def _renew(self, held: HeldMessage) -> None:
         try:
             async with held.changing:
                 if not held.is_dropped:
-                    await self._change(held, self._invisible_ms)
+                    await self._change(held, self.invisible_ms)
         except RocketMQError as error:
             log.warning("invisible time not renewed id=%s error=%s", held.message.message_id, error)
         held.acknowledge()
@@ -169,20 +148,20 @@ class HeldMessages:
         held = self._held.get(_place(message))
         if held is None:
             return
-        if status.delay_level < 0 or await self._is_worn_out(message, status):
+        is_failure = status.suspend_s is None
+        if status.delay_level < 0 or (
+            is_failure and message.reconsume_times >= await self._failed.limit_at(message.broker_name)
+        ):
             await self._failed.send_back(message, later(NEVER_AGAIN))
             return  # the caller settles it
-        if status.suspend_s is not None and message.popped_lite_topic is not None:
+        if not is_failure and message.popped_lite_topic is not None:
             # A broker frees all messages of a lite topic, and those whose acknowledgement it does not have come again.
             await self._acks.flush_queue(message.queue)
         async with held.changing:
             if not held.is_dropped:
                 seconds = delay_s(status, message.reconsume_times)
-                await self._change(held, int(seconds * 1000), suspend=status.suspend_s is not None)
+                await self._change(held, int(seconds * 1000), suspend=not is_failure)
                 held.drop()
-
-    async def _is_worn_out(self, message: PoppedMessage, status: ConsumeStatus) -> bool:
-        return status.suspend_s is None and message.reconsume_times >= await self._failed.limit_at(message.broker_name)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

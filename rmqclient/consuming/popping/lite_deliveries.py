@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, ListenerCall, SendBack, Workers
@@ -23,7 +22,7 @@ LetGo = Callable[[Iterable[ReceivedMessage]], Awaitable[None]]
 """Gives back messages that were not tried. It never fails: if the broker cannot be told, they come again later."""
 
 
-class LiteDeliveries(Workers):
+class LiteDeliveries(Workers[MessageQueue]):
     def __init__(self, call: ListenerCall, send_back: SendBack, let_go: LetGo):
         """A worker has one lite topic at a time. A message that is not dropped when ``send_back`` returns is a dead
         letter, and its lite topic continues."""
@@ -31,11 +30,8 @@ class LiteDeliveries(Workers):
         self._send_back = send_back
         self._let_go = let_go
         self._lines: dict[MessageQueue, deque[Delivery]] = {}
-        self._ready: deque[MessageQueue] = deque()
         self._taken: set[MessageQueue] = set()
         """The queues whose first message the listener has."""
-        self._is_draining = False
-        self._drained = anyio.Event()
 
     def offer(self, delivery: Delivery) -> None:
         queue = delivery.message.queue
@@ -44,11 +40,6 @@ class LiteDeliveries(Workers):
             line = self._lines[queue] = deque()
             self._is_ready(queue)
         line.append(delivery)
-
-    async def drain(self) -> None:
-        self._is_draining = True
-        if self._taken:
-            await self._drained.wait()
 
     @property
     def waiting(self) -> list[ReceivedMessage]:
@@ -70,30 +61,19 @@ class LiteDeliveries(Workers):
             self._lines[queue].pop()
         return messages
 
-    def _is_ready(self, queue: MessageQueue) -> None:
-        self._ready.append(queue)
-        self._idle.unpark()
-
-    async def _work(self, nursery: TaskGroup) -> None:
-        while not self._ends():
-            if self._is_draining or not self._ready:
-                await self._idle.park()
-                continue
-            queue = self._ready.popleft()
-            self._taken.add(queue)
-            try:
-                goes_on = await self._take_first(queue)
-            finally:
-                self._taken.discard(queue)
-                if self._is_draining and not self._taken:
-                    self._drained.set()
-            if not goes_on:
-                nursery.start_soon(self._ready_later, queue)
-            elif self._lines[queue]:
-                self._is_ready(queue)
-            else:
-                del self._lines[queue]
-            await anyio.lowlevel.checkpoint()
+    async def _take(self, nursery: TaskGroup) -> None:
+        queue = self._ready.popleft()
+        self._taken.add(queue)
+        try:
+            goes_on = await self._take_first(queue)
+        finally:
+            self._taken.discard(queue)
+        if not goes_on:
+            nursery.start_soon(self._ready_later, queue)
+        elif self._lines[queue]:
+            self._is_ready(queue)
+        else:
+            del self._lines[queue]
 
     async def _ready_later(self, queue: MessageQueue) -> None:
         await anyio.sleep(AGAIN_AFTER_S)

@@ -19,22 +19,11 @@ from rmqclient.consuming.popping.lite_topics import LiteTopics
 from rmqclient.consuming.puller import FailurePause
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.subscribing import tag_filter
-from rmqclient.pop import (
-    POP_ANSWER_CODES,
-    POP_BATCH_COUNT,
-    PoppedMessage,
-    pop_header,
-    pop_lite_header,
-    popped_lite_untrusted,
-    popped_untrusted,
-)
+from rmqclient.pop import POP_BATCH_COUNT, PoppedMessage, PopTerms, pop, pop_lite
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
-from rmqproto.headers.base import Header
-from rmqproto.wire.command import Command
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +139,14 @@ class QueuePopper:
     async def _pop(self, max_count: int) -> None:
         started_s = self._last_pop_s = anyio.current_time()
         try:
-            messages = await self._ask(max_count)
+            messages = await self._ask(
+                PopTerms(
+                    max_count=max_count,
+                    invisible_ms=self._shared.held.invisible_ms,
+                    poll_ms=POLL_MS,
+                    answer_timeout_s=ANSWER_TIMEOUT_S,
+                )
+            )
         except RocketMQError as error:
             await self._pause.after(error, "pop", self.queue)
             return
@@ -163,28 +159,10 @@ class QueuePopper:
             return
         self._pause.reset()
 
-    async def _ask(self, max_count: int) -> list[PoppedMessage]:
+    async def _ask(self, terms: PopTerms) -> list[PoppedMessage]:
         """The messages of one pop. RocketMQError."""
-        header = pop_header(
-            self._shared.group,
-            self.queue,
-            self._subscription,
-            max_count=max_count,
-            invisible_ms=self._shared.held.invisible_ms,
-            poll_ms=POLL_MS,
-            init_mode=self._shared.init_mode,
-        )
-        return popped_untrusted(await self._request(RequestCode.POP_MESSAGE, header), self.queue)
-
-    async def _request(self, code: RequestCode, header: Header) -> Command:
-        client = self._shared.client
-        return await client.channels.request(
-            client.routes.master(self.queue.broker_name),
-            code,
-            header,
-            timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S,
-            accept=POP_ANSWER_CODES,
-        )
+        shared = self._shared
+        return await pop(shared.client, shared.group, self.queue, self._subscription, terms, shared.init_mode)
 
     async def _take(self, messages: list[PoppedMessage], now_s: float) -> None:
         held = self._shared.held
@@ -195,7 +173,8 @@ class QueuePopper:
             self._in_flight += 1
             one = held.hold(message, now_s, self._gone)
             if self._filter.tags is None or self._filter.matches(message.tags):
-                self._shared.deliveries.offer(Delivery(message, one, _nothing))
+                # ``_gone`` hears of the message's end already.
+                self._shared.deliveries.offer(Delivery(message, one, lambda: None))
             else:  # its tag only has the hash of a wanted one
                 one.settle(message.stored)
 
@@ -204,29 +183,16 @@ class QueuePopper:
         self._room.set()
 
 
-def _nothing() -> None:
-    """The callback of a message that ``_gone`` was told of already."""
-
-
 class LitePopper(QueuePopper):
     def __init__(self, broker: MessageQueue, subscription: SubscriptionData, shared: PopRules, lite_topics: LiteTopics):
         """``broker`` stands for all queues of the parent topic on one broker."""
         super().__init__(broker, subscription, shared)
         self._lite_topics = lite_topics
 
-    async def _ask(self, max_count: int) -> list[PoppedMessage]:
-        shared, broker = self._shared, self.queue
-        header = pop_lite_header(
-            shared.client.client_id,
-            shared.group,
-            broker.topic,
-            max_count=max_count,
-            invisible_ms=shared.held.invisible_ms,
-            poll_ms=POLL_MS,
-        )
+    async def _ask(self, terms: PopTerms) -> list[PoppedMessage]:
         try:
-            await self._lite_topics.be_known(broker.broker_name)
-            return popped_lite_untrusted(await self._request(RequestCode.POP_LITE_MESSAGE, header), broker)
+            await self._lite_topics.be_known(self.queue.broker_name)
+            return await pop_lite(self._shared.client, self._shared.group, self.queue, terms)
         except RocketMQError:
-            self._lite_topics.forgotten(broker.broker_name)
+            self._lite_topics.forgotten(self.queue.broker_name)
             raise
