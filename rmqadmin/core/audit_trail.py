@@ -219,7 +219,7 @@ class AuditTrail:
                 time_ms=_now_ms(),
                 outcome=outcome,
                 error=self._cleaned(error),
-                changes=[self._cleaned_change(each) for each in changes],
+                changes=[msgspec.structs.replace(each, error=self._cleaned(each.error)) for each in changes],
                 summary=summary,
             )
         )
@@ -231,9 +231,6 @@ class AuditTrail:
             if error is not None and len(text) >= UNTOLD_LENGTH_MIN:
                 error = error.replace(text, HIDDEN)
         return error
-
-    def _cleaned_change(self, change: AuditedChange) -> AuditedChange:
-        return msgspec.structs.replace(change, error=self._cleaned(change.error))
 
     def _append(self, line: AuditLine) -> None:
         try:

@@ -161,7 +161,14 @@ class Changes(FoundRows[ChangeRow], frozen=True):
         by_changes: dict[tuple[str, ...], list[ChangeRow]] = {}
         for row in self.found:
             by_changes.setdefault(tuple(printable(change.for_people()) for change in row.changes), []).append(row)
-        if width is None or all(_is_one_line(rows, texts, width) for texts, rows in by_changes.items()):
+        if width is None:
+            return
+        beside = {
+            texts: max(display_width(row.target + row.action + (row.error or "")) for row in rows)
+            for texts, rows in by_changes.items()
+        }
+        room = width - _DONE_WIDTH - 4 * _GAP
+        if all(cells + display_width("; ".join(texts)) <= room for texts, cells in beside.items()):
             return
         for texts, rows in by_changes.items():
             if texts:
@@ -183,11 +190,6 @@ class Changes(FoundRows[ChangeRow], frozen=True):
 
 
 _DONE_WIDTH, _GAP = len("DONE"), 2
-
-
-def _is_one_line(rows: Sequence[ChangeRow], texts: Sequence[str], width: int) -> bool:
-    cells = max(display_width(row.target + row.action + (row.error or "")) for row in rows)
-    return cells + display_width("; ".join(texts)) + _DONE_WIDTH + 4 * _GAP <= width
 
 
 KEEP, UNREACHED, REFUSED = "keep", "unreached", "refused"

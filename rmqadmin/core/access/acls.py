@@ -75,11 +75,8 @@ class Acls(ResultOf[AclRow], frozen=True):
 
 
 def _line(*cells: Any) -> str:
-    return "{:16}  {:10}  {:22}  {:20}  {:24}  {:10}\n".format(*map(_cell, cells))
-
-
-def _cell(value: Any) -> str:
-    return f"[{', '.join(value)}]" if isinstance(value, list) else java_text(value)
+    texts = [f"[{', '.join(cell)}]" if isinstance(cell, list) else java_text(cell) for cell in cells]
+    return "{:16}  {:10}  {:22}  {:20}  {:24}  {:10}\n".format(*texts)
 
 
 def _entries(acl: AclInfo) -> list[tuple[str | None, AclEntry]]:

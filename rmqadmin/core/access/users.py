@@ -113,20 +113,16 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
             f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
         )
     changes = account_changes(before, account)
-    undo, act = _way_back(addr, before, account), partial(admin.update_user, addr, account)
-    kept = UserAccount(username=before.username, user_type=before.user_type)
-    if account.user_type is None:
-        kept = UserAccount(username=before.username, user_status=before.user_status)
-    plan_back = None if undo is None else lambda admin: [plan_user(admin, addr, kept)]
-    return Step(addr, "change" if changes else "keep", changes, act, undo, plan_back=plan_back)
-
-
-def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[list[str]] | None:
-    """The commands that undo the change. None if the password changed: it must not appear on a screen."""
-    if after.password is not None:
-        return None
-    option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
-    return None if value is None else [["updateUser", "-b", addr, "-u", before.username, option, value]]
+    step = Step(addr, "change" if changes else KEEP, changes, partial(admin.update_user, addr, account))
+    if account.user_type is not None:
+        option, value, kept = "-t", before.user_type, {"user_type": before.user_type}
+    else:
+        option, value, kept = "-s", before.user_status, {"user_status": before.user_status}
+    if account.password is not None or value is None:  # a password must not appear on a screen
+        return step
+    undo = [["updateUser", "-b", addr, "-u", before.username, option, value]]
+    back = UserAccount(username=before.username, **kept)
+    return msgspec.structs.replace(step, undo=undo, plan_back=lambda admin: [plan_user(admin, addr, back)])
 
 
 def delete_user_in_broker(admin: AdminClient, addr: str, username: str) -> Step:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.context import Context, addresses_of, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, SettingKind, name_in_use
-from rmqadmin.core.results import FoundRows, Row, doc
+from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, name_in_use
+from rmqadmin.core.results import FoundRows, Row, doc, row_of
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wording import counted
 
@@ -35,45 +35,33 @@ class Contexts(FoundRows[ContextRow], frozen=True):
 
 
 def all_contexts(store: ContextStore) -> Contexts:
-    return Contexts([_found(store, name) for name in store.names()])
-
-
-def _found(store: ContextStore, name: str) -> ContextRow:
-    try:
-        return context_row(store, store.load(name))
-    except RocketMQError as error:
-        return ContextRow(
-            context=name, in_use=name == name_in_use(store), namesrv_addr=None, cluster=None, read_only=None,
-            protected=None, color=None, tls=None, credentials=None, path=str(store.path(name)), overruled_by=None,
-            problem=str(error),
-        )  # fmt: skip
+    rows = []
+    for name in store.names():
+        try:
+            rows.append(context_row(store, store.load(name)))
+        except RocketMQError as error:
+            nothing: dict[str, Any] = dict.fromkeys(ContextRow.__struct_fields__)
+            said = {"context": name, "in_use": name == name_in_use(store), "path": str(store.path(name))}
+            rows.append(ContextRow(**(nothing | said | {"problem": str(error)})))
+    return Contexts(rows)
 
 
 def context_row(store: ContextStore, context: Context) -> ContextRow:
-    settings = context.settings
+    settings, is_in_use = context.settings, context.name == name_in_use(store)
     keys = [reference for reference in (settings.access_key, settings.secret_key) if reference is not None]
-    return ContextRow(
+    # The variable whose name servers commands ask that name no context, though this one is in use.
+    overruled = EffectiveSettings({}, store=store).overruled_context() if is_in_use else None
+    return row_of(
+        ContextRow,
+        settings,
         context=context.name,
-        in_use=context.name == name_in_use(store),
-        namesrv_addr=settings.namesrv_addr,
-        cluster=settings.cluster,
-        read_only=settings.read_only,
-        protected=settings.protected,
-        color=settings.color,
+        in_use=is_in_use,
         tls=bool(settings.tls),
         credentials=", ".join(keys) or None,
         path=str(context.path),
-        overruled_by=_overruled_by(store, context),
+        overruled_by=None if overruled is None else f"{overruled[1].source}={overruled[1].value}",
         problem=None,
     )
-
-
-def _overruled_by(store: ContextStore, context: Context) -> str | None:
-    """The variable whose name servers commands ask that name no context, though this one is in use."""
-    if context.name != name_in_use(store):
-        return None
-    found = EffectiveSettings({}, store=store).overruled_context()
-    return None if found is None else f"{found[1].source}={found[1].value}"
 
 
 _HIDDEN = "(not shown)"
@@ -87,6 +75,12 @@ class EffectiveRow(Row, frozen=True):
 
 
 def effective_rows(settings: EffectiveSettings, *, with_origin: bool) -> list[EffectiveRow]:
+    context = None if settings.context is None else settings.context.name
+    found: list[tuple[str, Any, str, str]] = [("context", context, *settings.context_choice)]
+    for kind in KINDS:
+        each = settings.setting(kind.key)
+        is_key_itself = kind.is_key and each.path is None and each.value is not None
+        found.append((kind.key, _HIDDEN if is_key_itself else each.value, each.level, each.source))
     return [
         EffectiveRow(
             setting=key,
@@ -94,19 +88,8 @@ def effective_rows(settings: EffectiveSettings, *, with_origin: bool) -> list[Ef
             origin=origin if with_origin else None,
             source=source if with_origin else None,
         )
-        for key, value, origin, source in [_context(settings), *(_setting(settings, kind) for kind in KINDS)]
+        for key, value, origin, source in found
     ]
-
-
-def _context(settings: EffectiveSettings) -> tuple[str, Any, str, str]:
-    origin, source = settings.context_choice
-    return "context", None if settings.context is None else settings.context.name, origin, source
-
-
-def _setting(settings: EffectiveSettings, kind: SettingKind) -> tuple[str, Any, str, str]:
-    found = settings.setting(kind.key)
-    is_key_itself = kind.is_key and found.path is None and found.value is not None
-    return kind.key, _HIDDEN if is_key_itself else found.value, found.level, found.source
 
 
 class ContextCheckRow(Row, frozen=True):
@@ -174,9 +157,15 @@ def _servers(
     from rmqadmin.core.targets import all_brokers, ask_each, replicas_of_all
     from rmqadmin.core.targets import cluster as brokers_of
 
+    def brokers_text(admin: AdminClient) -> str:
+        return counted(len(admin.cluster_info().broker_addr_table), "broker")
+
+    def version_text(admin: AdminClient, addr: str) -> str:
+        return admin.broker_runtime_info(addr).get("brokerVersionDesc", "no version")
+
     def look(addr: str) -> ContextCheckRow:
         with _client(settings, addr) as admin:
-            return row(f"name server {addr}", lambda: _timed(lambda: _brokers_text(admin)))
+            return row(f"name server {addr}", lambda: _timed(lambda: brokers_text(admin)))
 
     asked = ask_each(look, addresses_of(namesrv_addr))
     yield from asked
@@ -191,7 +180,7 @@ def _servers(
         brokers = brokers_of(admin, cluster) if cluster is not None else all_brokers(admin.cluster_info())
 
         def look_at_broker(addr: str) -> ContextCheckRow:
-            return row(f"broker {addr}", lambda: _timed(lambda: _version_text(admin, addr)))
+            return row(f"broker {addr}", lambda: _timed(lambda: version_text(admin, addr)))
 
         yield from ask_each(look_at_broker, replicas_of_all(brokers))
 
@@ -208,14 +197,6 @@ def _client(settings: EffectiveSettings, namesrv_addr: str) -> AdminClient:
         tls=settings.tls(),
         address_map=settings.address_map(),
     )
-
-
-def _version_text(admin: AdminClient, addr: str) -> str:
-    return admin.broker_runtime_info(addr).get("brokerVersionDesc", "no version")
-
-
-def _brokers_text(admin: AdminClient) -> str:
-    return counted(len(admin.cluster_info().broker_addr_table), "broker")
 
 
 def _timed(ask: Callable[[], str]) -> str:

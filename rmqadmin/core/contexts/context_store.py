@@ -130,7 +130,7 @@ class ContextStore:
         document = tomlkit.document()
         document.add(tomlkit.comment(_HEAD.format(name=name).removeprefix("# ")))
         document.update({key: value for key, value in values.items() if value is not None})
-        return self._replace(name, tomlkit.dumps(document), is_new=True)
+        return self.replace_text(name, tomlkit.dumps(document), is_new=True)
 
     def change(self, name: str, values: Mapping[str, Any], unset: frozenset[str] = frozenset()) -> Context:
         """Sets the settings in ``values`` and removes those in ``unset``. Other settings stay, as do those with the
@@ -143,7 +143,7 @@ class ContextStore:
             document.update({key: value for key, value in values.items() if value is not None})
             for key in unset & document.keys():
                 document.remove(key)
-            return self._replace(name, tomlkit.dumps(document))
+            return self.replace_text(name, tomlkit.dumps(document))
 
     def read_text(self, name: str) -> str:
         """The text for a person to edit, whether valid or not. UsageError if it cannot be read."""
@@ -153,10 +153,6 @@ class ContextStore:
             raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.path(name)}: {error}") from None
-
-    def replace_text(self, name: str, text: str) -> Context:
-        """Saves the text that a person wrote. If it is invalid: UsageError, and nothing is changed."""
-        return self._replace(name, text)
 
     def remove(self, name: str) -> None:
         """Removes a context. If it was in use, no context is in use afterwards."""
@@ -171,7 +167,9 @@ class ContextStore:
             if name in (now, before):
                 self._write_chosen(NO_CONTEXT if name == now else now or NO_CONTEXT, None if name == before else before)
 
-    def _replace(self, name: str, text: str, *, is_new: bool = False) -> Context:
+    def replace_text(self, name: str, text: str, *, is_new: bool = False) -> Context:
+        """Saves the text of a context. If it is invalid, or ``is_new`` and there is one: UsageError, and nothing is
+        changed."""
         from rmqadmin.core.contexts.settings_file import parse_settings
 
         path = self.path(name)

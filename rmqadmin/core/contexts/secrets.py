@@ -40,10 +40,9 @@ def read_secret(reference: str, what: str, told_by: Path) -> str:
 
 
 def _from_environment(name: str, where: str, _told_by: Path) -> str:
-    found = os.environ.get(name)
-    if found is None:
+    if name not in os.environ:
         raise UsageError(f"{where}: the environment has no {name}", hint=f"export {name}=…")
-    return found
+    return os.environ[name]
 
 
 def _from_file(path: str, where: str, told_by: Path) -> str:
@@ -65,7 +64,12 @@ def _from_command(words: str, where: str, told_by: Path) -> str:
 
     from rmqadmin.core.user_files import program_words
 
-    _check_only_owner_writes(told_by)
+    status = told_by.stat()
+    if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        # who can write the file could have any program run
+        raise UsageError(
+            f"{told_by}: a command is not run if others can write the file that names it", hint=f"chmod 600 {told_by}"
+        )
     command = program_words(words, where)
     try:
         done = subprocess.run(
@@ -85,15 +89,6 @@ def _from_command(words: str, where: str, told_by: Path) -> str:
         return done.stdout.decode()
     except UnicodeDecodeError:
         raise UsageError(f"{where}: what {command[0]} printed is not UTF-8 text") from None
-
-
-def _check_only_owner_writes(path: Path) -> None:
-    """Checks that only the owner can write the file: anyone else who could would be able to run any program."""
-    status = path.stat()
-    if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError(
-            f"{path}: a command is not run if others can write the file that names it", hint=f"chmod 600 {path}"
-        )
 
 
 _READERS: dict[str, Callable[[str, str, Path], str]] = {

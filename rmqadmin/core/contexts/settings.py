@@ -101,6 +101,10 @@ def _true_false(text: str, where: str) -> bool:
     return text.lower() in _TRUE_TEXTS
 
 
+def _color(_text: str, where: str) -> str:
+    return "never" if where == "NO_COLOR" else "always"
+
+
 def _number(kind: Any) -> Callable[[str, str], Any]:
     """Reads a number of this type, with the limits that it has in a file."""
 
@@ -115,14 +119,6 @@ def _number(kind: Any) -> Callable[[str, str], Any]:
     return parse
 
 
-def _rules(text: str, _where: str) -> tuple[str, ...]:
-    return split_rules(text)
-
-
-def _color(_text: str, where: str) -> str:
-    return "never" if where == "NO_COLOR" else "always"
-
-
 KINDS = (
     SettingKind("namesrv_addr", "-n", ("RMQADMIN_NAMESRV", "NAMESRV_ADDR"), NAMESRV_DEFAULT),
     SettingKind("cluster", "-c", ("RMQADMIN_CLUSTER",)),
@@ -133,7 +129,7 @@ KINDS = (
     SettingKind("tls_cert", "--tls-cert", ("RMQADMIN_TLS_CERT",)),
     SettingKind("tls_key", "--tls-key", ("RMQADMIN_TLS_KEY",)),
     SettingKind("tls_insecure", "--tls-insecure", ("RMQADMIN_TLS_INSECURE",), False, _true_false),
-    SettingKind("address_map", "--address-map", ("RMQADMIN_ADDRESS_MAP",), None, _rules),
+    SettingKind("address_map", "--address-map", ("RMQADMIN_ADDRESS_MAP",), None, lambda text, _: split_rules(text)),
     SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _number(Seconds)),
     SettingKind("parallel", "--parallel", ("RMQADMIN_PARALLEL",), ASKED_AT_ONCE_DEFAULT, _number(AskedAtOnce)),
     SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),

@@ -48,10 +48,6 @@ class Interval(msgspec.Struct):
         return sum(self.errors.values())
 
 
-def nothing_yet() -> Interval:
-    return Interval(0.0, 0.0, 0, 0, 0, {}, Histogram(), Histogram())
-
-
 class LoadSetting(msgspec.Struct, frozen=True):
     """The settings of a load, as shown in its answer. ``size_bytes`` is the size of bodies; None if none are sent."""
 
@@ -83,7 +79,7 @@ class LoadRun:
         self._plans: list[LoadPlan] = []
         self.setting: LoadSetting | None = None
         """Set once the load has begun."""
-        self.total = nothing_yet()
+        self.total = Interval(0.0, 0.0, 0, 0, 0, {}, Histogram(), Histogram())
         self.is_stopped = False
         self.warm_up_messages = 0
         self.unanswered = 0
@@ -145,7 +141,10 @@ class LoadRun:
                     left.remove(process)
                 is_warm_up = report.is_warm_up
                 self.unanswered += report.unanswered
-                one = self._interval(report)
+                one = Interval(
+                    self.total.seconds, report.seconds, report.messages, report.size_bytes, report.received,
+                    report.errors, Histogram(report.answers_us), Histogram(report.deliveries_us),
+                )  # fmt: skip
                 if merged is None:
                     merged = one
                 else:
@@ -160,12 +159,6 @@ class LoadRun:
             self.total.seconds += merged.seconds
             if merged.seconds:
                 yield merged
-
-    def _interval(self, report: IntervalReport) -> Interval:
-        return Interval(
-            self.total.seconds, report.seconds, report.messages, report.size_bytes, report.received, report.errors,
-            Histogram(report.answers_us), Histogram(report.deliveries_us),
-        )  # fmt: skip
 
     def _report(self, process: subprocess.Popen[bytes]) -> Report | None:
         """The next report; None at the end."""

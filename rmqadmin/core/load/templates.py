@@ -77,7 +77,8 @@ def _parts(data: bytes) -> tuple[bytes, list[int]]:
 def send_template(plan: LoadPlan, queue_id: int) -> Template:
     """A send of one message, or of ``batch_size`` messages. Make it anew now and then: the time in it is when it was
     made."""
-    body = _body(plan)
+    stamp = STAMP_MARK + f"{plan.run_id} {_STAMP}".encode() if plan.is_stamped else b""
+    body = stamp.ljust(plan.size_bytes, b"x")
     is_batch = plan.batch_size > 1
     if is_batch:
         own = {props.UNIQUE_KEY: f"{plan.run_id[:-3]}%03X{_NUMBER}", **_properties(plan)}
@@ -104,12 +105,6 @@ def send_template(plan: LoadPlan, queue_id: int) -> Template:
 def _properties(plan: LoadPlan) -> dict[str, str]:
     found = {props.TAGS: plan.tag} if plan.tag else {}
     return {**found, props.KEYS: f"{plan.run_id}-{_NUMBER}"} if plan.has_keys else found
-
-
-def _body(plan: LoadPlan) -> bytes:
-    if not plan.is_stamped:
-        return b"x" * plan.size_bytes
-    return (STAMP_MARK + f"{plan.run_id} {_STAMP}".encode()).ljust(plan.size_bytes, b"x")
 
 
 class PullTemplate:

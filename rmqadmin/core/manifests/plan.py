@@ -5,7 +5,7 @@ order. A second run finds nothing left to do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -18,7 +18,6 @@ from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.results import FoundRows, Row, doc, row_of
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
-from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
 
@@ -47,53 +46,29 @@ def brokers_of(
     """The brokers of ``-b`` or ``-c``. With neither, those that the entries name by address or, unless all do,
     those of the only cluster. NotFoundError for a broker that an entry names and that is not among them."""
     entries = [entry for section in manifest.values() for entry in section.values()]
-    if broker_addr is not None or cluster_name is not None or not _all_are_addresses(entries):
+    named = list(dict.fromkeys(key for entry in entries for key in entry.brokers or {}))
+    all_named = bool(entries) and all(entry.brokers is not None for entry in entries)
+    if broker_addr is not None or cluster_name is not None or not all_named or not all(":" in key for key in named):
         if broker_addr is None and cluster_name is None:
             cluster_name = targets.only_cluster(admin.cluster_info())
         addrs = targets.masters(admin, broker_addr, cluster_name)  # raises the same errors as in all commands
     else:
-        addrs = list(dict.fromkeys(key for entry in entries for key in entry.brokers or {}))
+        addrs = named
     if cluster_name is not None:
-        found = [_broker(each) for each in targets.cluster(admin, cluster_name)]
+        found = [
+            ManifestBroker(each.broker_name, each.cluster, each.master_addr, targets.replicas_of_all([each]))
+            for each in targets.cluster(admin, cluster_name)
+        ]
     else:
-        found = list(_by_address(admin, addrs))
-    if broker_addr is None:  # with -b, other brokers are left alone
-        _check_named(entries, found)
+        brokers = targets.all_brokers(admin.cluster_info())
+        at = {addr: (each.broker_name, each.cluster) for each in brokers for addr in each.broker_addrs.values()}
+        found = [ManifestBroker(*at.get(addr, (addr, None)), addr, [addr]) for addr in addrs]
+    known = {key for broker in found for key in (broker.name, *broker.addrs)}
+    unknown = [key for key in named if key not in known]
+    if unknown and broker_addr is None:  # with -b, other brokers are left alone
+        there = ", ".join(broker.name for broker in found)
+        raise NotFoundError(f"there is no broker {unknown[0]}", hint=f"There are {there}.")
     return found
-
-
-def _broker(data: BrokerData) -> ManifestBroker:
-    return ManifestBroker(
-        data.broker_name,
-        data.cluster,
-        data.master_addr,
-        [addr for _, addr in sorted(data.broker_addrs.items())],
-    )
-
-
-def _by_address(admin: AdminClient, addrs: list[str]) -> Iterator[ManifestBroker]:
-    known = targets.all_brokers(admin.cluster_info())
-    for addr in addrs:
-        data = next((each for each in known if addr in each.broker_addrs.values()), None)
-        yield ManifestBroker(
-            addr if data is None else data.broker_name, None if data is None else data.cluster, addr, [addr]
-        )
-
-
-def _all_are_addresses(entries: list[ManifestEntry]) -> bool:
-    return bool(entries) and all(
-        entry.brokers is not None and all(":" in key for key in entry.brokers) for entry in entries
-    )
-
-
-def _check_named(entries: list[ManifestEntry], brokers: list[ManifestBroker]) -> None:
-    known = {key for broker in brokers for key in (broker.name, *broker.addrs)}
-    for entry in entries:
-        for key in entry.brokers or {}:
-            if key not in known:
-                raise NotFoundError(
-                    f"there is no broker {key}", hint=f"There are {', '.join(broker.name for broker in brokers)}."
-                )
 
 
 class ObjectStep(msgspec.Struct, frozen=True):
@@ -135,24 +110,24 @@ def plan(
             if place.failure is not None
         ]
         for place in (each for each in places if each.failure is None):
-            for name, values in _wished_on(place, entries):
-                before = place.found.get(name)
+            for name, entry in entries.items():
+                key, before = place.broker.named_in(entry), place.found.get(name)
+                if key is None and entry.brokers is not None:
+                    continue
+                values = entry.on(key or "")
                 if values is not None:
                     wished.append(ObjectStep(kind.noun, name, kind.plan(admin, place.addr, name, values, before)))
                 elif before is not None:
                     doomed.setdefault(name, []).append(place)
             for name in sorted(place.own - entries.keys()) if prune else ():
                 doomed.setdefault(name, []).append(place)
-        deletions[:0] = [step for name, where in doomed.items() for step in _deletion(admin, kind, name, where)]
+        of_kind: list[ObjectStep] = []
+        for name, where in doomed.items():
+            steps = [kind.plan_deletion(admin, place.addr, name, place.found[name]) for place in where]
+            steps += _routes_left(admin, name, where) if kind is TOPIC_KIND else []
+            of_kind += [ObjectStep(kind.noun, name, step) for step in steps]
+        deletions = of_kind + deletions
     return [*wished, *deletions]
-
-
-def _wished_on(place: Place, entries: Mapping[str, ManifestEntry]) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """What the manifest wants of each object on one broker: its values, or None if it is to be absent."""
-    for name, entry in entries.items():
-        key = place.broker.named_in(entry)
-        if key is not None or entry.brokers is None:
-            yield name, entry.on(key or "")
 
 
 def read_places(
@@ -175,13 +150,6 @@ def read_places(
         assert found[0].failure is not None
         raise found[0].failure
     return found
-
-
-def _deletion(admin: AdminClient, kind: ObjectKind[Any], name: str, places: Sequence[Place]) -> list[ObjectStep]:
-    steps = [kind.plan_deletion(admin, place.addr, name, place.found[name]) for place in places]
-    if kind is TOPIC_KIND:
-        steps += _routes_left(admin, name, places)
-    return [ObjectStep(kind.noun, name, step) for step in steps]
 
 
 def _routes_left(admin: AdminClient, topic: str, places: Sequence[Place]) -> list[Step]:
@@ -250,20 +218,16 @@ class Applied(FoundRows[AppliedRow], frozen=True):
             for change in row.changes if row.action != "delete" else ():
                 said = change.for_people()
                 yield printable(f"    {said.replace(' none -> ', ' ') if row.action == 'create' else said}") + "\n"
-        yield self._totals_line() + "\n"
-
-    def _totals_line(self) -> str:
-        totals = self.summary()
-        words = ("created", "changed", "deleted")
-        if not any(row.done for row in self.found):
-            words = ("to create", "to change", "to delete")
-        counts = (totals.created_count, totals.changed_count, totals.deleted_count)
-        said = [
-            *zip(counts, words, strict=True),
+        totals, is_done = self.summary(), any(row.done for row in self.found)
+        numbers = (
+            (totals.created_count, "created" if is_done else "to create"),
+            (totals.changed_count, "changed" if is_done else "to change"),
+            (totals.deleted_count, "deleted" if is_done else "to delete"),
             (totals.failed_count, "failed"),
             (self.kept_count, "kept"),
-        ]
-        return ", ".join(f"{count:,} {word}" for count, word in said if count) or "the file names nothing"
+        )
+        counts = ", ".join(f"{count:,} {word}" for count, word in numbers if count)
+        yield f"{counts or 'the file names nothing'}\n"
 
     def remark(self) -> str | None:
         return self.without_effect

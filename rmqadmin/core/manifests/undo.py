@@ -65,28 +65,22 @@ class Carried(msgspec.Struct, frozen=True):
 
 def way_back(command: str, steps: Sequence[Step], taken: Taken, now_ms: int, notice: Notice) -> str | None:
     """How to undo the steps of ``command`` that were done or may have been, if others failed; the undo file is written
-    now. None if it cannot be undone. If not one step was done, raises the first error, which says how to undo those
-    whose outcome is unknown."""
-    back = _written_way_back(command, [step for step in taken.may_be_done(steps) if step.changes], now_ms)
+    now, and if it cannot be, the text says so. None if they cannot be undone. If not one step was done, raises the
+    first error, which says how to undo those whose outcome is unknown."""
+    open_steps = [step for step in taken.may_be_done(steps) if step.changes]
+    commands = _commands_back(open_steps)
+    try:
+        path = write_undo(command, open_steps, now_ms)
+        commands += [] if path is None else [undo_command(path)]
+    except StorageError as error:
+        commands.append(f"({error})")
+    back = "; ".join(commands) or None
     failure = taken.failure()
     if failure is not None:
         if back is not None:
             tell_way_back(failure, back, notice)
         raise failure
     return None if back is None else f"to undo what was done: {back}"
-
-
-def _written_way_back(command: str, steps: Sequence[Step], now_ms: int) -> str | None:
-    """The commands that undo these steps. None if they cannot be undone. If the undo file cannot be written, the text
-    says so."""
-    commands = _commands_back(steps)
-    try:
-        path = write_undo(command, steps, now_ms)
-    except StorageError as error:
-        commands.append(f"({error})")
-    else:
-        commands += [undo_command(path)] if path is not None else []
-    return "; ".join(commands) or None
 
 
 def _commands_back(steps: Iterable[Step]) -> list[str]:

@@ -42,7 +42,7 @@ def read_ha(
         *(
             _unregistered(name, group)
             for group in controllers
-            for name in sorted({*group.known_names} - registered_names)
+            for name in sorted((group.known or {}).keys() - registered_names)
         ),
     ]
     asked: dict[str, HaMember] = {}
@@ -57,9 +57,13 @@ def read_ha(
 
 
 def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str], *, has_all: bool) -> AskedControllers:
-    found = AskedControllers(
-        controllers=targets.ask_each(lambda addr: _ask_controller(admin, addr), addrs), broker_names=sorted(names)
-    )
+    def ask(addr: str) -> AskedController:
+        try:
+            return AskedController(addr=addr, meta=admin.controller_metadata(addr))
+        except RocketMQError as error:
+            return AskedController(addr=addr, error=str(error))
+
+    found = AskedControllers(controllers=targets.ask_each(ask, addrs), broker_names=sorted(names))
     errors = [one.error for one in found.controllers if one.error is not None]
     for leader in found.leader_addrs:
         try:
@@ -70,13 +74,6 @@ def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]
         except RocketMQError as error:  # another controller may name the present leader
             errors.append(str(error))
     return msgspec.structs.replace(found, error="; ".join(errors) or "the controllers have no leader")
-
-
-def _ask_controller(admin: AdminClient, addr: str) -> AskedController:
-    try:
-        return AskedController(addr=addr, meta=admin.controller_metadata(addr))
-    except RocketMQError as error:
-        return AskedController(addr=addr, error=str(error))
 
 
 def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controllers: Sequence[AskedControllers]) -> HaSet:

@@ -57,10 +57,6 @@ class AskedControllers(msgspec.Struct, frozen=True, kw_only=True):
         return ";".join(one.addr for one in self.controllers)
 
     @property
-    def known_names(self) -> list[str]:
-        return list(self.known or ())
-
-    @property
     def answering(self) -> list[AskedController]:
         return [one for one in self.controllers if one.meta is not None]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import DUE, TIME, FoundRows, R, Row, doc
+from rmqadmin.core.results import DUE, TIME, FoundRows, R, Row, doc, row_of
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -95,13 +95,7 @@ class InspectedQueues(_Inspected[StoredQueueRow], frozen=True):
 
 
 def queue_rows(queues: Sequence[FoundQueue]) -> list[StoredQueueRow]:
-    return [
-        StoredQueueRow(
-            topic=one.topic, queue_id=one.queue_id, min_offset=one.min_offset, max_offset=one.max_offset,
-            messages=one.count, oldest_ms=one.oldest_ms, newest_ms=one.newest_ms, problem=one.problem,
-        )
-        for one in queues
-    ]  # fmt: skip
+    return [row_of(StoredQueueRow, one, messages=one.count) for one in queues]
 
 
 def summary_of(opened: Inventory, queues: Sequence[FoundQueue]) -> StoreSummary:
@@ -206,18 +200,18 @@ def inspected_topics(found: Survey, chosen: Callable[[Sequence[str]], list[str]]
     by_topic: dict[str, list[StoredQueueRow]] = {}
     for row in whole.found:
         by_topic.setdefault(row.topic, []).append(row)
-    return InspectedTopics([_topic_row(name, by_topic[name]) for name in chosen(list(by_topic))], whole.told)
-
-
-def _topic_row(topic: str, queues: Sequence[StoredQueueRow]) -> StoredTopicRow:
-    return StoredTopicRow(
-        topic=topic,
-        queues=len(queues),
-        messages=sum(row.messages for row in queues),
-        oldest_ms=min((row.oldest_ms for row in queues if row.oldest_ms is not None), default=None),
-        newest_ms=max((row.newest_ms for row in queues if row.newest_ms is not None), default=None),
-        problem=next((row.problem for row in queues if row.problem is not None), None),
-    )
+    rows = [
+        StoredTopicRow(
+            topic=topic,
+            queues=len(queues := by_topic[topic]),
+            messages=sum(row.messages for row in queues),
+            oldest_ms=min((row.oldest_ms for row in queues if row.oldest_ms is not None), default=None),
+            newest_ms=max((row.newest_ms for row in queues if row.newest_ms is not None), default=None),
+            problem=next((row.problem for row in queues if row.problem is not None), None),
+        )
+        for topic in chosen(list(by_topic))
+    ]
+    return InspectedTopics(rows, whole.told)
 
 
 _Held = tuple[int | None, int | None, int | None, int | None]

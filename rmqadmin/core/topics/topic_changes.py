@@ -224,12 +224,6 @@ def order_text(order: Mapping[str, int]) -> str:
     return ";".join(f"{name}:{queues}" for name, queues in order.items())
 
 
-def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
-    """Plans the deletion on one broker. Undo restores the configuration, but not the messages."""
-    before = read_topic(admin, addr, topic)
-    return plan_deletion(TOPICS, addr, topic, before, partial(admin.delete_topic_in_broker, addr, topic))
-
-
 def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
     """How much is lost with a topic on these brokers, and which groups read it, as text."""
     try:
@@ -259,8 +253,13 @@ def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has
 
 def delete_everywhere(admin: AdminClient, topic: str, cluster_name: str) -> list[Step]:
     """Deletes the topic from the masters of a cluster, and its route there from the name servers. No step if no server
-    knows the topic."""
-    steps = plan_each(targets.masters(admin, None, cluster_name), lambda addr: delete_in_broker(admin, addr, topic))
+    knows the topic. Undo restores the configuration, but not the messages."""
+
+    def plan(addr: str) -> Step:
+        before = read_topic(admin, addr, topic)
+        return plan_deletion(TOPICS, addr, topic, before, partial(admin.delete_topic_in_broker, addr, topic))
+
+    steps = plan_each(targets.masters(admin, None, cluster_name), plan)
     has_route = targets.find_route(admin, topic) is not None
     if not has_route and all_keep(steps):
         return []

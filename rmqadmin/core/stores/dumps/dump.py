@@ -1,12 +1,19 @@
 """What the dumps of all parts have in common: which rows are wanted, and rows in batches."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core.results import R, ResultOf, Row
-from rmqproto.errors import UsageError
+from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
+
+if TYPE_CHECKING:
+    from rmqserver.store.checks.found_files import FoundFiles
 
 _FIRST_BATCH_ROWS, _BATCH_ROWS = 20, 500
 
@@ -32,6 +39,14 @@ class DumpWindow(msgspec.Struct, frozen=True):
         for field, option in options.items():
             if field not in used and getattr(self, field) is not None:
                 raise UsageError(f"{option} does not apply to {part}", hint="rmqadmin store dump --help")
+
+
+def record_at(log: FoundFiles, log_offset: int, size_bytes: int) -> StoredMessage | None:
+    """The record at a place of the commit log; None if none of this size is there."""
+    try:
+        return decode_record_untrusted(log.read(log_offset, size_bytes))
+    except ProtocolError:
+        return None
 
 
 class DumpedRows:

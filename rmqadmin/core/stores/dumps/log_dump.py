@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rmqadmin.core.messages.lookup import found_message
 from rmqadmin.core.messages.message_rows import message_values, unpacked
 from rmqadmin.core.results import TIME, Notice, Row, doc
-from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
-from rmqproto.errors import ProtocolError
+from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow, record_at
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles
     from rmqserver.store.checks.log_walk import LogStretch
     from rmqserver.store.checks.survey import Survey
-    from rmqserver.store.log.scan import FoundRecord
 
 
 class LogRow(Row, frozen=True):
@@ -72,7 +70,8 @@ def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogR
             if window.end is not None and each.log_offset >= window.end:
                 return
             if each.log_offset == start > log.min_offset and each.record is None and each.head is None:
-                notice(f"no record begins at log offset {start}{_next(each)}")
+                found_there = " or behind it" if each.is_tail else f": the next one is at {each.end_offset}"
+                notice(f"no record begins at log offset {start}{found_there}")
             else:
                 yield _stretch_row(found, log, each)
             continue
@@ -80,16 +79,9 @@ def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogR
             if window.end is not None and record.log_offset >= window.end:
                 return
             if window.has_queue(record.topic, record.queue_id):
-                yield _record_row(found, log, record, notice)
-
-
-def _next(stretch: LogStretch) -> str:
-    return " or behind it" if stretch.is_tail else f": the next one is at {stretch.end_offset}"
-
-
-def _record_row(found: Survey, log: FoundFiles, record: FoundRecord, notice: Notice) -> LogRow:
-    stored = decode_record_untrusted(log.read(record.log_offset, record.size_bytes))
-    return LogRow(**_place(found, log, stored.log_offset, stored.size_bytes), **_message(stored, notice))
+                stored = decode_record_untrusted(log.read(record.log_offset, record.size_bytes))
+                place = _place(found, log, stored.log_offset, stored.size_bytes)
+                yield LogRow(**(_NOTHING | place | _message(stored, notice)))
 
 
 def _message(stored: StoredMessage, notice: Notice) -> dict[str, Any]:
@@ -98,8 +90,6 @@ def _message(stored: StoredMessage, notice: Notice) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in _OF_MESSAGES and name not in place} | {
         "body_crc": stored.body_crc,
         "prepared_transaction_offset": stored.prepared_transaction_offset,
-        "problem": None,
-        "raw_base64": None,
     }
 
 
@@ -114,18 +104,10 @@ def _stretch_row(found: Survey, log: FoundFiles, stretch: LogStretch) -> LogRow:
         }  # fmt: skip
     if stretch.record is not None:
         values["topic"] = stretch.record.topic
-        values |= _told_by_damage(log, stretch.record)
+        # What can still be read of a record with a wrong body or place. The body is included as it is.
+        stored = record_at(log, stretch.record.log_offset, stretch.record.size_bytes)
+        values |= {} if stored is None else _message(stored, lambda _: None)
     return LogRow(**(_NOTHING | values | _place(found, log, stretch.log_offset, size)))
-
-
-def _told_by_damage(log: FoundFiles, record: FoundRecord) -> dict[str, Any]:
-    """What can still be read of a record with a wrong body or place. The body is included as it is."""
-    try:
-        stored = decode_record_untrusted(log.read(record.log_offset, record.size_bytes))
-    except ProtocolError:
-        return {}
-    values = _message(stored, lambda _: None)
-    return {name: value for name, value in values.items() if name not in ("problem", "raw_base64")}
 
 
 def _place(found: Survey, log: FoundFiles, log_offset: int, size_bytes: int) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core.results import TIME, Row, doc
-from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
-from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow, record_at
+from rmqproto.errors import StorageError, UsageError
 from rmqproto.java.java_hash import abs_hash, extend_hash
 from rmqproto.message import properties as props
-from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def _queue_record(
         return None, "this is no unit"
     if log_offset < log.min_offset:
         return None, f"expired: the commit log begins at {log.min_offset}"
-    try:
-        stored = decode_record_untrusted(log.read(log_offset, size))
-    except ProtocolError:
+    stored = record_at(log, log_offset, size)
+    if stored is None:
         return None, "no record of this size is there"
     if stored.log_offset != log_offset or stored.size_bytes != size:
         return stored, "the record there says that it is another one"
@@ -154,7 +153,9 @@ def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
 
 def _row(file: IndexFile, number: int, entry: tuple[int, int, int, int], log: FoundFiles) -> IndexEntryRow:
     key_hash, log_offset, seconds, previous = entry
-    stored = _index_record(log, log_offset)
+    stored = record_at(log, log_offset, int.from_bytes(log.read(log_offset, 4), "big"))
+    if stored is not None and stored.log_offset != log_offset:
+        stored = None
     key = None if stored is None else _key(stored, key_hash)
     problem = None
     if stored is None:
@@ -169,15 +170,6 @@ def _row(file: IndexFile, number: int, entry: tuple[int, int, int, int], log: Fo
         indexed_ms=file.header.begin_timestamp_ms + 1000 * seconds,
         slot=key_hash % file.slot_count, previous_entry=previous, problem=problem,
     )  # fmt: skip
-
-
-def _index_record(log: FoundFiles, log_offset: int) -> StoredMessage | None:
-    size = int.from_bytes(log.read(log_offset, 4), "big")
-    try:
-        stored = decode_record_untrusted(log.read(log_offset, size))
-    except ProtocolError:
-        return None
-    return stored if stored.log_offset == log_offset else None
 
 
 def _key(stored: StoredMessage, key_hash: int) -> str | None:

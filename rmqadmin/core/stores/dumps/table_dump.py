@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from rmqadmin.core.results import DUE, TIME, Row, doc
-from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
-from rmqproto.errors import ProtocolError, UsageError
+from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow, record_at
+from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
-from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -176,9 +175,8 @@ def _message(unit: Unit, log: FoundFiles) -> tuple[str | None, str | None]:
     """The topic that a unit's message goes to, and what is wrong."""
     if unit.log_offset < log.min_offset:
         return None, f"expired: the commit log begins at {log.min_offset}"
-    try:
-        stored = decode_record_untrusted(log.read(unit.log_offset, unit.message_size_bytes))
-    except ProtocolError:
+    stored = record_at(log, unit.log_offset, unit.message_size_bytes)
+    if stored is None:
         return None, "no record of this size is there"
     if stored.topic != TIMER_TOPIC or stored.log_offset != unit.log_offset:
         return None, "no timer message is there"
