@@ -37,7 +37,6 @@ from rmqproto.java import java_properties
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message import properties
 from rmqproto.message.message_id import parse_offset_id_untrusted
-from rmqproto.message.recall_handle import parse_untrusted
 from rmqproto.message.record import (
     decode_record_untrusted,
     decode_records_untrusted,
@@ -45,6 +44,7 @@ from rmqproto.message.record import (
     encode_record,
     split_batch_untrusted,
 )
+from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.trace import parse_trace_untrusted
 from rmqproto.wire import fastjson, header_binary, header_json
 from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
@@ -199,8 +199,8 @@ def trace(data: bytes) -> None:
 
 
 def recall_handle(data: bytes) -> None:
-    handle = parse_untrusted(data.decode("latin-1"))
-    assert parse_untrusted(handle.render()) == handle
+    handle = parse_recall_untrusted(data.decode("latin-1"))
+    assert parse_recall_untrusted(handle.render()) == handle
 
 
 def delivery_note(data: bytes) -> None:

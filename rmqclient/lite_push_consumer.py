@@ -31,8 +31,7 @@ from rmqproto.bodies.lite import OffsetOption
 from rmqproto.codes import RequestCode
 from rmqproto.filters.subscription import ALL
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.lite import UnsubscribeLiteHeader
-from rmqproto.headers.popping import INIT_FROM_MAX
+from rmqproto.headers.popping import INIT_FROM_MAX, UnsubscribeLiteHeader
 from rmqproto.names import lite_queue_name
 from rmqproto.wire.command import Command
 

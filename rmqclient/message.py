@@ -12,8 +12,8 @@ import msgspec
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.message import properties as props
-from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import StoredMessage
+from rmqproto.message.special_messages import queue_offset_in_untrusted
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from rmqproto.bodies.popping import BatchAck, BatchAcks
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import (
     INIT_FROM_MAX,
     INIT_FROM_MIN,
@@ -30,10 +29,12 @@ from rmqproto.headers.popping import (
     ChangeInvisibleTimeHeader,
     PopAnswer,
     PopHeader,
+    PopLiteAnswer,
+    PopLiteHeader,
 )
 from rmqproto.message import properties as props
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue, light_queue_offset_untrusted
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID, is_light_queue, light_queue_offset_untrusted
 from rmqproto.names import lite_names_of
 from rmqproto.pop import (
     NORMAL,

@@ -50,7 +50,7 @@ from rmqproto.errors import (
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message.compression import LEVEL, check_compression
-from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
+from rmqproto.message.special_messages import RecallHandle, parse_recall_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
@@ -233,7 +233,7 @@ class Producer(Lifetime):
         if handle is None:
             raise UsageError("only a message with delay_s or deliver_at_ms can be recalled")
         try:
-            recalled = parse_untrusted(handle)
+            recalled = parse_recall_untrusted(handle)
         except ProtocolError as error:
             raise UsageError(f"{error}: {handle[:80]!r}") from None
         await self._writable(recalled.topic)

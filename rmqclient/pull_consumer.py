@@ -21,7 +21,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import lite_queue_name
 from rmqproto.wire.credentials import Credentials
 

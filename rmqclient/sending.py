@@ -24,8 +24,8 @@ from rmqproto.java.java_hash import java_hash, jump_hash
 from rmqproto.message import properties as props
 from rmqproto.message.compression import LEVEL, compressed
 from rmqproto.message.message_id import UniqueIds
-from rmqproto.message.producer_sequence import ProducerSequence
 from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.message.special_messages import ProducerSequence
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
 from rmqproto.wire.command import Command
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES

@@ -16,7 +16,7 @@ from rmqclient.parking import ParkingLot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
+from rmqproto.message.special_messages import REPEATS_KNOWN, ProducerSequence
 
 UNDER_WAY_MAX = REPEATS_KNOWN // 2
 """Messages of one queue under way at a time: the broker must still remember each of them when it comes again."""

@@ -26,7 +26,7 @@ from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 from rmqproto.filters.subscription import ALL, Sql92
-from rmqproto.message.light_queues import is_light_queue
+from rmqproto.message.special_messages import is_light_queue
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0

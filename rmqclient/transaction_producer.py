@@ -26,7 +26,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, CheckTransactionHeader, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, ROLLBACK, UNKNOWN, CheckTransactionHeader, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import decode_record_untrusted

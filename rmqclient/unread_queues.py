@@ -17,7 +17,7 @@ from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.filters.subscription import SQL92, parse_tags
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader, ViewMessageHeader
-from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.headers.tables import QueryConsumeQueueHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.wire import fastjson

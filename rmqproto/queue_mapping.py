@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.static_topics import (
+from rmqproto.bodies.routes import (
     GLOBAL_SCOPE,
     LogicQueueMappingItem,
     TopicQueueMappingDetail,

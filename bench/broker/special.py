@@ -16,7 +16,7 @@ from rmqproto.bodies.popping import BatchAck, BatchAcks
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
-from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import TRANSACTION_PREPARED
 from rmqproto.pop import NORMAL, bits_of

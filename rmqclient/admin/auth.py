@@ -23,12 +23,12 @@ class AuthCalls(AdminCaller):
 
     def accounts(self, broker_addr: str, name_filter: str | None = None) -> list[bodies.acl.UserAccount]:
         """Users of one broker with their passwords; with ``name_filter`` only those with it in their names (3005)."""
-        header = headers.auth.ListUsersHeader(filter=name_filter)
+        header = headers.tables.ListUsersHeader(filter=name_filter)
         return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER, header), list[bodies.acl.UserAccount]) or []
 
     def account(self, broker_addr: str, username: str) -> bodies.acl.UserAccount | None:
         """One user with the password; None if there is no such user (3004)."""
-        header = headers.auth.UserHeader(username=username)
+        header = headers.tables.UserHeader(username=username)
         return _of(self.call(broker_addr, RequestCode.AUTH_GET_USER, header), bodies.acl.UserAccount)
 
     def create_user(self, broker_addr: str, account: bodies.acl.UserAccount) -> None:
@@ -41,18 +41,18 @@ class AuthCalls(AdminCaller):
 
     def delete_user(self, broker_addr: str, username: str) -> None:
         """Deletes a user (3003). An unknown user is no error."""
-        self.call(broker_addr, RequestCode.AUTH_DELETE_USER, headers.auth.UserHeader(username=username))
+        self.call(broker_addr, RequestCode.AUTH_DELETE_USER, headers.tables.UserHeader(username=username))
 
     def acls(
         self, broker_addr: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.acl.AclInfo]:
         """The policies of all subjects that have any, or of those that match the filters (3010)."""
-        header = headers.auth.ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
+        header = headers.tables.ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         return _of(self.call(broker_addr, RequestCode.AUTH_LIST_ACL, header), list[bodies.acl.AclInfo]) or []
 
     def acl(self, broker_addr: str, subject: str) -> bodies.acl.AclInfo | None:
         """The policies of one subject; None if it has none (3009). RefusedError with code 16 for an unknown user."""
-        header = headers.auth.SubjectHeader(subject=subject)
+        header = headers.tables.SubjectHeader(subject=subject)
         return _of(self.call(broker_addr, RequestCode.AUTH_GET_ACL, header), bodies.acl.AclInfo)
 
     def create_acl(self, broker_addr: str, acl: bodies.acl.AclInfo) -> None:
@@ -67,14 +67,14 @@ class AuthCalls(AdminCaller):
     def delete_acl(self, broker_addr: str, subject: str, resource: str | None = None) -> None:
         """Deletes the entry of one resource, or all of a subject (3008). RefusedError with code 16 for an unknown
         user."""
-        header = headers.auth.DeleteAclHeader(subject=subject, resource=resource)
+        header = headers.tables.DeleteAclHeader(subject=subject, resource=resource)
         self.call(broker_addr, RequestCode.AUTH_DELETE_ACL, header)
 
     def _change_user(self, broker_addr: str, code: RequestCode, account: bodies.acl.UserAccount) -> None:
-        self.call(broker_addr, code, headers.auth.UserHeader(username=account.username), fastjson.dumps(account))
+        self.call(broker_addr, code, headers.tables.UserHeader(username=account.username), fastjson.dumps(account))
 
     def _change_acl(self, broker_addr: str, code: RequestCode, acl: bodies.acl.AclInfo) -> None:
-        self.call(broker_addr, code, headers.auth.SubjectHeader(subject=acl.subject), fastjson.dumps(acl))
+        self.call(broker_addr, code, headers.tables.SubjectHeader(subject=acl.subject), fastjson.dumps(acl))
 
 
 def _of(answer: Command, type: type[T]) -> T | None:

@@ -33,14 +33,14 @@ class BrokerCalls(AdminCaller):
     def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> bodies.statistics.BrokerStatsData:
         """One statistic over the last minute, hour and day (315), for example TOPIC_PUT_NUMS of a topic. RefusedError
         with code 1 if nothing was counted under the key."""
-        header = headers.statistics.ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
+        header = headers.tables.ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
         return self.read(broker_addr, RequestCode.VIEW_BROKER_STATS_DATA, header, bodies.statistics.BrokerStatsData)
 
     def broker_consume_stats(
         self, broker_addr: str, *, ordered: bool = False, timeout_s: float | None = None
     ) -> bodies.statistics.ConsumeStatsList:
         """The offsets of every group on one broker, of its ordered or its other topics (317)."""
-        header = headers.statistics.BrokerConsumeStatsHeader(is_order=ordered)
+        header = headers.tables.BrokerConsumeStatsHeader(is_order=ordered)
         code = RequestCode.GET_BROKER_CONSUME_STATS
         return self.read(broker_addr, code, header, bodies.statistics.ConsumeStatsList, timeout_s=timeout_s)
 
@@ -55,9 +55,9 @@ class BrokerCalls(AdminCaller):
             broker_addr, RequestCode.SWITCH_TIMER_ENGINE, headers.tables.SwitchTimerEngineHeader(engine_type=engine)
         )
 
-    def ha_status(self, broker_addr: str) -> bodies.master.HaStatus:
+    def ha_status(self, broker_addr: str) -> bodies.replication.HaStatus:
         """The progress of a master's slaves, or of a slave itself (907)."""
-        return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, bodies.master.HaStatus)
+        return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, bodies.replication.HaStatus)
 
     def epoch_cache(self, broker_addr: str) -> bodies.replication.EpochCache:
         """Which parts of a replica's log were written under which master (1007). RefusedError with code 1 if the broker
@@ -71,9 +71,9 @@ class BrokerCalls(AdminCaller):
 
     # --- reads of cold data ------------------------------------------------------------------------------------------
 
-    def cold_data_flow(self, broker_addr: str) -> bodies.master.ColdDataFlow:
+    def cold_data_flow(self, broker_addr: str) -> bodies.replication.ColdDataFlow:
         """How much cold data groups have read, and how much they may read (2003)."""
-        return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, bodies.master.ColdDataFlow)
+        return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, bodies.replication.ColdDataFlow)
 
     def set_cold_limit(self, broker_addr: str, group: str, limit_bytes: int) -> None:
         """Sets how much cold data one group may read (2001)."""
@@ -92,12 +92,14 @@ class BrokerCalls(AdminCaller):
 
     # --- tables in RocksDB -------------------------------------------------------------------------------------------
 
-    def check_rocksdb_queues(self, broker_addr: str, topic: str, stored_after_ms: int) -> bodies.master.RocksDbProgress:
+    def check_rocksdb_queues(
+        self, broker_addr: str, topic: str, stored_after_ms: int
+    ) -> bodies.replication.RocksDbProgress:
         """Makes a broker compare its consume queues in RocksDB and in files, of one topic or (empty) of all (354). It
         answers at once and writes the result to its log."""
         header = headers.tables.CheckQueuesHeader(topic=topic, check_store_time=stored_after_ms)
         return self.read(
-            broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, bodies.master.RocksDbProgress
+            broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, bodies.replication.RocksDbProgress
         )
 
     def export_rocksdb_tables(self, broker_addr: str, kinds: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ class GroupCalls(AdminCaller):
     ) -> bodies.statistics.ConsumerRunningInfo:
         """A consumer's report about itself, through its broker (307). RefusedError with code 1 if it is not online, 207
         if it does not answer."""
-        header = headers.client_calls.RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
+        header = headers.consuming.RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         return self.read(
             broker_addr, code, header, bodies.statistics.ConsumerRunningInfo, timeout_s=_FROM_CLIENT_TIMEOUT_S
@@ -116,7 +116,7 @@ class GroupCalls(AdminCaller):
         self, broker_addr: str, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
         """The queue offsets that consumers hold, by client id, through their broker (223)."""
-        header = headers.client_calls.ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
+        header = headers.consuming.ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
         status = self.read(
             broker_addr, code, header, bodies.statistics.ConsumerStatus, timeout_s=_FROM_CLIENT_TIMEOUT_S
@@ -127,7 +127,7 @@ class GroupCalls(AdminCaller):
         self, broker_addr: str, group: str, client_id: str, offset_message_id: str, topic: str | None = None
     ) -> bodies.statistics.ConsumeDirectlyResult:
         """Makes one consumer consume one stored message now, through the broker that stores it (309)."""
-        header = headers.client_calls.ConsumeDirectlyHeader(
+        header = headers.consuming.ConsumeDirectlyHeader(
             consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic
         )
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY

@@ -79,7 +79,7 @@ class OffsetCalls(AdminCaller):
         Returns the new offsets by queue. Without ``force`` a broker that leaves resets to the clients only moves
         offsets back. RefusedError with code 17 or 26 for an unknown topic or group, 1 for an offset that is not in the
         queue."""
-        header = headers.client_calls.ResetOffsetHeader(
+        header = headers.consuming.ResetOffsetHeader(
             topic=topic,
             group=group,
             timestamp=timestamp_ms,
@@ -95,14 +95,14 @@ class OffsetCalls(AdminCaller):
         self, broker_addr: str, source_group: str, target_group: str, topic: str | None = None, *, offline: bool = False
     ) -> None:
         """Copies a group's offsets on one broker (314). Apache's broker copies nothing if ``topic`` is None."""
-        header = headers.statistics.CloneGroupOffsetHeader(
+        header = headers.tables.CloneGroupOffsetHeader(
             src_group=source_group, dest_group=target_group, topic=topic, offline=offline
         )
         self.call(broker_addr, RequestCode.CLONE_GROUP_OFFSET, header)
 
     def consume_stats(self, broker_addr: str, group: str, topic: str | None = None) -> bodies.statistics.ConsumeStats:
         """A group's progress in every queue in which it has an offset, or in those of one topic (208)."""
-        header = headers.statistics.ConsumeStatsHeader(consumer_group=group, topic=topic)
+        header = headers.tables.ConsumeStatsHeader(consumer_group=group, topic=topic)
         timeout_s = self.timeout_s * CONSUME_STATS_TIMEOUT_FACTOR
         return self.read(
             broker_addr, RequestCode.GET_CONSUME_STATS, header, bodies.statistics.ConsumeStats, timeout_s=timeout_s
@@ -110,7 +110,7 @@ class OffsetCalls(AdminCaller):
 
     def consume_time_spans(self, broker_addr: str, topic: str, group: str) -> list[bodies.statistics.QueueTimeSpan]:
         """The time span of each queue's messages, and a group's position in it (303)."""
-        header = headers.client_calls.TopicGroupHeader(topic=topic, group=group)
+        header = headers.consuming.TopicGroupHeader(topic=topic, group=group)
         return self.read(
             broker_addr, RequestCode.QUERY_CONSUME_TIME_SPAN, header, bodies.statistics.QueueTimeSpans
         ).consume_time_span_set
@@ -119,7 +119,7 @@ class OffsetCalls(AdminCaller):
         self, broker_addr: str, topic: str, compare_group: str, filter_groups: list[str]
     ) -> dict[int, int]:
         """The least offset of ``filter_groups`` by queue id, where it is below that of ``compare_group`` (308)."""
-        header = headers.statistics.CorrectionOffsetHeader(
+        header = headers.tables.CorrectionOffsetHeader(
             topic=topic, compare_group=compare_group, filter_groups=",".join(filter_groups)
         )
         code = RequestCode.QUERY_CORRECTION_OFFSET

@@ -58,18 +58,16 @@ class TopicCalls(AdminCaller):
             first.topic_config_table.update(page.topic_config_table)
         return first
 
-    def static_topic(self, broker_addr: str, topic: str) -> bodies.static_topics.TopicConfigAndQueueMapping:
+    def static_topic(self, broker_addr: str, topic: str) -> bodies.routes.TopicConfigAndQueueMapping:
         """A topic's configuration on one broker, with the queue mapping if it is a static topic (351)."""
         header = headers.tables.TopicHeader(topic=topic, logical=True)
-        return self.read(
-            broker_addr, RequestCode.GET_TOPIC_CONFIG, header, bodies.static_topics.TopicConfigAndQueueMapping
-        )
+        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, header, bodies.routes.TopicConfigAndQueueMapping)
 
     def create_static_topic(
         self,
         broker_addr: str,
         config: bodies.routes.TopicConfig,
-        mapping: bodies.static_topics.TopicQueueMappingDetail,
+        mapping: bodies.routes.TopicQueueMappingDetail,
         *,
         force: bool = False,
     ) -> None:
@@ -108,7 +106,7 @@ class TopicCalls(AdminCaller):
     ) -> bodies.statistics.ConsumeQueueAnswer | None:
         """Raw units of a consume queue (321); None if ``queue_offset`` is past its end. RefusedError with code 1 for a
         queue that does not exist."""
-        header = headers.statistics.QueryConsumeQueueHeader(
+        header = headers.tables.QueryConsumeQueueHeader(
             topic=topic, queue_id=queue_id, index=queue_offset, count=count, consumer_group=group
         )
         answer = self.call(broker_addr, RequestCode.QUERY_CONSUME_QUEUE, header)
@@ -144,24 +142,24 @@ class LiteCalls(AdminCaller):
 
     def lite_topic_info(self, broker_addr: str, parent_topic: str, lite_topic: str) -> bodies.lite.LiteTopicInfo:
         """The ends and the subscribers of a lite topic (200076); offsets are 0 for one without messages."""
-        header = headers.lite.LiteTopicHeader(parent_topic=parent_topic, lite_topic=lite_topic)
+        header = headers.popping.LiteTopicHeader(parent_topic=parent_topic, lite_topic=lite_topic)
         return self.read(broker_addr, RequestCode.GET_LITE_TOPIC_INFO, header, bodies.lite.LiteTopicInfo)
 
     def lite_client_info(
         self, broker_addr: str, parent_topic: str, group: str, client_id: str
     ) -> bodies.lite.LiteClientInfo:
         """The lite topics of one client (200077)."""
-        header = headers.lite.LiteClientHeader(parent_topic=parent_topic, group=group, client_id=client_id)
+        header = headers.popping.LiteClientHeader(parent_topic=parent_topic, group=group, client_id=client_id)
         return self.read(broker_addr, RequestCode.GET_LITE_CLIENT_INFO, header, bodies.lite.LiteClientInfo)
 
     def lite_group_info(
         self, broker_addr: str, group: str, lite_topic: str | None = None, *, top_count: int = 20
     ) -> bodies.lite.LiteGroupInfo:
         """A group's lag in one lite topic, or in the ``top_count`` lite topics with the largest lag (200078)."""
-        header = headers.lite.LiteGroupHeader(group=group, lite_topic=lite_topic, top_k=top_count)
+        header = headers.popping.LiteGroupHeader(group=group, lite_topic=lite_topic, top_k=top_count)
         return self.read(broker_addr, RequestCode.GET_LITE_GROUP_INFO, header, bodies.lite.LiteGroupInfo)
 
     def trigger_lite_dispatch(self, broker_addr: str, group: str, client_id: str | None = None) -> None:
         """Makes a broker offer a client, or every client of the group, its lite topics once more (200079)."""
-        header = headers.lite.LiteDispatchHeader(group=group, client_id=client_id)
+        header = headers.popping.LiteDispatchHeader(group=group, client_id=client_id)
         self.call(broker_addr, RequestCode.TRIGGER_LITE_DISPATCH, header)

@@ -32,7 +32,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, RequestTimeoutError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, TopicGroupHeader
+from rmqproto.headers.consuming import ConsumeDirectlyHeader, TopicGroupHeader
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson

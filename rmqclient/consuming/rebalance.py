@@ -18,8 +18,7 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
-from rmqproto.headers.client_calls import RunningInfoHeader
-from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.headers.consuming import ConsumerGroupHeader, RunningInfoHeader
 from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from rmqproto.errors import (
 )
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.queue_mapping import is_mock_broker, leaders_untrusted

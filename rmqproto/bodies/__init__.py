@@ -10,12 +10,10 @@ if TYPE_CHECKING:
     from rmqproto.bodies import base as base
     from rmqproto.bodies import groups as groups
     from rmqproto.bodies import lite as lite
-    from rmqproto.bodies import master as master
     from rmqproto.bodies import own_requests as own_requests
     from rmqproto.bodies import popping as popping
     from rmqproto.bodies import replication as replication
     from rmqproto.bodies import routes as routes
-    from rmqproto.bodies import static_topics as static_topics
     from rmqproto.bodies import statistics as statistics
 else:
     from rmqproto.late_files import late_files

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqproto.headers import auth as auth
     from rmqproto.headers import base as base
-    from rmqproto.headers import client_calls as client_calls
     from rmqproto.headers import consuming as consuming
     from rmqproto.headers import controller as controller
-    from rmqproto.headers import lite as lite
     from rmqproto.headers import nameserver as nameserver
     from rmqproto.headers import popping as popping
     from rmqproto.headers import request_table as request_table
     from rmqproto.headers import sending as sending
-    from rmqproto.headers import statistics as statistics
     from rmqproto.headers import tables as tables
-    from rmqproto.headers import transactions as transactions
 else:
     from rmqproto.late_files import late_files
 

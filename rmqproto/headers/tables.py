@@ -1,4 +1,4 @@
-"""Headers of requests about topics and consumer groups."""
+"""Headers of tools' requests about topics and consumer groups, offsets and statistics, users and policies."""
 
 from __future__ import annotations
 
@@ -109,3 +109,98 @@ class SubscriptionQueryHeader(Header, kw_only=True):
 
     group: str
     topic: str | None = None
+
+
+# --- offsets and statistics ------------------------------------------------------------------------------------------
+
+
+class ConsumeStatsHeader(Header, kw_only=True):
+    """208 GET_CONSUME_STATS. ``topic_list`` is joined by semicolons."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+class BrokerConsumeStatsHeader(Header, kw_only=True):
+    """317 GET_BROKER_CONSUME_STATS."""
+
+    is_order: bool = False
+
+
+class CloneGroupOffsetHeader(Header, kw_only=True):
+    """314 CLONE_GROUP_OFFSET."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+class CorrectionOffsetHeader(Header, kw_only=True):
+    """308 QUERY_CORRECTION_OFFSET."""
+
+    filter_groups: str | None = None
+    compare_group: str | None = None
+    topic: str
+
+
+class ViewStatsHeader(Header, kw_only=True):
+    """315 VIEW_BROKER_STATS_DATA."""
+
+    stats_name: str
+    stats_key: str
+
+
+class BrokerConfigAnswer(Header, kw_only=True):
+    """Answer of 26 GET_BROKER_CONFIG. ``version`` is a DataVersion as JSON text."""
+
+    version: str
+
+
+class QueryConsumeQueueHeader(Header, kw_only=True):
+    """321 QUERY_CONSUME_QUEUE. ``index`` is a queue offset."""
+
+    topic: str
+    queue_id: Int32
+    index: Int64
+    count: Int32
+    consumer_group: str | None = None
+
+
+# --- users and policies ----------------------------------------------------------------------------------------------
+
+
+class UserHeader(Header, kw_only=True):
+    """3001 AUTH_CREATE_USER, 3002 AUTH_UPDATE_USER, 3003 AUTH_DELETE_USER, 3004 AUTH_GET_USER. ``access_key`` is the
+    requesting user, for the broker; a client's signature adds it."""
+
+    username: str = ""
+    access_key: str | None = msgspec.field(default=None, name="AccessKey")
+
+
+class ListUsersHeader(Header, kw_only=True):
+    """3005 AUTH_LIST_USER. ``filter``: part of the name."""
+
+    filter: str | None = None
+
+
+class SubjectHeader(Header, kw_only=True):
+    """3006 AUTH_CREATE_ACL, 3007 AUTH_UPDATE_ACL, 3009 AUTH_GET_ACL. ``subject``: ``User:name``."""
+
+    subject: str = ""
+
+
+class DeleteAclHeader(Header, kw_only=True):
+    """3008 AUTH_DELETE_ACL. Without ``resource``, all of the subject's policies."""
+
+    subject: str = ""
+    policy_type: str | None = None
+    resource: str | None = None
+
+
+class ListAclsHeader(Header, kw_only=True):
+    """3010 AUTH_LIST_ACL. The filters are parts of the subject and of the resource."""
+
+    subject_filter: str | None = None
+    resource_filter: str | None = None

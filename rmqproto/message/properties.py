@@ -5,6 +5,7 @@ It handles the text form (in send headers) and the byte form (in records). The o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rmqproto.errors import ProtocolError
@@ -68,7 +69,7 @@ ARRIVE_TIME = "ARRIVE_TIME"
 CONSUME_START_TIME = "CONSUME_START_TIME"
 
 PRODUCER_SEQ = "PRODUCER_SEQ"
-"""Our property; see ``producer_sequence.py``."""
+"""Our property; see ``ProducerSequence``."""
 
 
 TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
@@ -163,3 +164,12 @@ def message_keys(properties: bytes) -> MessageKeys:
         find_bytes(properties, b"KEYS\x01"),
         find_bytes(properties, b"TAGS\x01"),
     )
+
+
+_TELLS_WHY = re.compile(r"error|exception|reason|cause|fail|stack", re.IGNORECASE)
+"""Property names in which applications say what went wrong."""
+
+
+def told_causes(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties in which the application says what went wrong."""
+    return {name: value for name, value in properties.items() if _TELLS_WHY.search(name)}

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.filters.json_path import parse_path
-from rmqproto.filters.message_conditions import compile_pattern
+from rmqproto.filters.message_conditions import compile_pattern, parse_path
 from rmqproto.names import dlq_topic, group_in_topic
 from rmqproto.perm import PERM_READ
 from rmqproto.times import check_order

@@ -4,8 +4,7 @@ as by ``ReplicasInfoManager`` of 5.5.0."""
 from __future__ import annotations
 
 from rmqproto.codes import ResponseCode
-from rmqproto.filters.sql92.error import NUMBER_FORMAT_EXCEPTION
-from rmqproto.filters.sql92.java_values import int64
+from rmqproto.filters.sql92.java_values import NUMBER_FORMAT_EXCEPTION, int64
 from rmqproto.headers.controller import (
     ApplyBrokerIdHeader,
     BrokerSetAnswer,

@@ -15,8 +15,7 @@ import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.filters.json_path import has_texts, parse_values
-from rmqproto.filters.message_conditions import compile_pattern, has_pattern
+from rmqproto.filters.message_conditions import compile_pattern, has_pattern, has_texts, parse_values
 from rmqproto.filters.sql92 import compile_sql92
 from rmqproto.filters.subscription import ALL, parse_tags
 from rmqproto.message.properties import TAGS

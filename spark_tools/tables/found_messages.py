@@ -9,9 +9,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, whole_number
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times
-from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.special_messages import check_times, is_recalled
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange

@@ -9,9 +9,9 @@ from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.failures import told_causes
+from rmqproto.message.properties import told_causes
 from rmqproto.names import DLQ_PREFIX, dlq_topic, retry_topic
-from rmqproto.trace_steps import FoundTrace, TraceStep, trace_steps
+from rmqproto.trace import FoundTrace, TraceStep, trace_steps
 from rmqreplay.ledger.letters import Letter, Place, mark_of
 from rmqreplay.sending.redrive import origin_topic_of, round_of
 from spark_tools.tables.positions import Values

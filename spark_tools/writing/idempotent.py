@@ -1,7 +1,7 @@
 """Delivers the rows of one task so that each is stored once, however often tasks, drivers and requests are repeated.
 
 Rows are numbered by queue, in the order of the task, so that every attempt gives a row the same number; the broker
-stores a number once (``rmqproto.message.producer_sequence``). A batch of a stream is an epoch, which ends when the
+stores a number once (``rmqproto.message.special_messages``). A batch of a stream is an epoch, which ends when the
 next one begins. Within a queue a message is only sent again when nothing else of it is under way.
 
 A number is only as good as the rows are the same. So wherever the broker says that it has a number already, the row
@@ -19,8 +19,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from rmqproto.message import properties as props
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 from rmqproto.message.record import StoredMessage
+from rmqproto.message.special_messages import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 from rmqproto.wording import counted
 from rmqreplay.sending.delivery import (
     BATCH_BYTES_MAX,

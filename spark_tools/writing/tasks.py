@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.message.producer_sequence import REPEATS_KNOWN
 from rmqproto.message.record import StoredMessage
+from rmqproto.message.special_messages import REPEATS_KNOWN
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 import trio
 
-from rmqproto.headers.transactions import COMMIT, ROLLBACK
+from rmqproto.headers.sending import COMMIT, ROLLBACK
 from rmqserver.broker.transactions.end_transaction import EndTransactions
 from rmqserver.broker.transactions.state import History, TransactionState
 from rmqserver.core import Appended

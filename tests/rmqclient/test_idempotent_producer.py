@@ -19,7 +19,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.message import properties as props
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, parse_untrusted
+from rmqproto.message.special_messages import REPEATS_KNOWN, parse_sequence_untrusted
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from tests.support import servers
 from tests.support.processes import free_ports
@@ -74,7 +74,7 @@ class LossyProducer(Producer):
                 continue
 
     def _put(self, text: str, body: str) -> StoredPlace:
-        number = parse_untrusted(text)
+        number = parse_sequence_untrusted(text)
         key = LineKey(number.producer_id, "T", 0)
         try:
             place = None if self._forgets else self.table.find(key, number)

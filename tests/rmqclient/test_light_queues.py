@@ -12,9 +12,9 @@ from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.message.light_queues import light_queue_offset_untrusted
 from rmqproto.message.properties import render
 from rmqproto.message.record import encode_record
+from rmqproto.message.special_messages import light_queue_offset_untrusted
 from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import BROKER, record
 from tests.support import servers

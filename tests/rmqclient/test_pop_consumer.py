@@ -13,7 +13,7 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import to_ext
-from rmqproto.headers.client_calls import RunningInfoHeader
+from rmqproto.headers.consuming import RunningInfoHeader
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import Collector, until

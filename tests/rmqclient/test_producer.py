@@ -20,8 +20,8 @@ from rmqproto.errors import ConnectError, NotConnectedError, NotFoundError, Refu
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
 from rmqproto.message import properties as props
-from rmqproto.message.recall_handle import RecallHandle
 from rmqproto.message.record import split_batch_untrusted
+from rmqproto.message.special_messages import RecallHandle
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials

@@ -12,8 +12,16 @@ from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInf
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.filters.subscription import Sql92
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, RunningInfoHeader, TopicGroupHeader
-from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, ConsumerGroupHeader, OffsetAnswer
+from rmqproto.headers.consuming import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUSPEND,
+    ConsumeDirectlyHeader,
+    ConsumerGroupHeader,
+    OffsetAnswer,
+    ResetOffsetHeader,
+    RunningInfoHeader,
+    TopicGroupHeader,
+)
 from rmqproto.message.record import encode_record
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command

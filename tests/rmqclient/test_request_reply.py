@@ -12,7 +12,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.request_reply import OpenRequests, reply_to
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.headers.base import to_ext
-from rmqproto.headers.client_calls import PushReplyHeader
+from rmqproto.headers.consuming import PushReplyHeader
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S, Collector, until
 from tests.rmqclient.consuming.test_deliveries import received

@@ -10,7 +10,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.errors import RefusedError
-from rmqproto.message.recall_handle import parse_untrusted
+from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support.servers import Fresh, Server, create_topic
@@ -75,7 +75,7 @@ async def test_how_a_transaction_ended_and_what_was_recalled(server: Server, fre
         assert delayed.recall_handle is not None
         assert await producer.recall(delayed.recall_handle) == delayed.message_id
         with pytest.raises(RefusedError):
-            await producer.recall(parse_untrusted(delayed.recall_handle)._replace(deliver_ms="0").render())
+            await producer.recall(parse_recall_untrusted(delayed.recall_handle)._replace(deliver_ms="0").render())
     messages = await traces_of(server, fresh, traced, 5)
     told = [(each.kind, each.message_id, each.state, each.success) for each in records(messages)]
     assert sorted(told, key=str) == sorted(

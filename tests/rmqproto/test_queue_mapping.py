@@ -4,7 +4,7 @@ import pytest
 
 from rmqproto import queue_mapping as mapping
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
+from rmqproto.bodies.routes import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.errors import ProtocolError
 from tests.support.quick import in_one_test
 

@@ -11,7 +11,7 @@ from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqproto.errors import UsageError
-from rmqproto.filters.json_path import split_path_text
+from rmqproto.filters.message_conditions import split_path_text
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags
 from rmqproto.times import Tell, TimeRange, time_range
 

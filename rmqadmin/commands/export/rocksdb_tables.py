@@ -18,7 +18,7 @@ from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
-from rmqproto.bodies.master import RocksDbProgress
+from rmqproto.bodies.replication import RocksDbProgress
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.times import time_range
 

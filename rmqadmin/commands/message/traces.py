@@ -14,7 +14,7 @@ from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import mqadmin_time, time_range
-from rmqproto.trace_steps import FoundTrace, trace_steps
+from rmqproto.trace import FoundTrace, trace_steps
 
 
 class TraceRow(Row, frozen=True):

@@ -16,7 +16,7 @@ from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqproto.bodies.master import ColdDataFlow
+from rmqproto.bodies.replication import ColdDataFlow
 from rmqproto.times import mqadmin_time
 from rmqproto.wording import counted
 

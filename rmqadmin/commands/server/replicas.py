@@ -9,8 +9,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.meant_brokers import leader_addr, named_brokers
-from rmqproto.bodies.master import HaConnection, HaStatus
-from rmqproto.bodies.replication import EpochCache, ReplicaIdentity, ReplicaSet
+from rmqproto.bodies.replication import EpochCache, HaConnection, HaStatus, ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError
 from rmqproto.times import mqadmin_time
 

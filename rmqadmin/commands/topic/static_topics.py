@@ -8,7 +8,7 @@ from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended, remapped
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWriter, PutPlan, change_mapping
-from rmqproto.bodies.static_topics import TopicRemappingDetail
+from rmqproto.bodies.routes import TopicRemappingDetail
 from rmqproto.errors import NotFoundError, UsageError
 
 OLD_LINE = "The old mapping data is written to file {}"

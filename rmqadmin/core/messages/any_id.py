@@ -20,7 +20,7 @@ from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
-from rmqproto.message import recall_handle
+from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.names import TIMER_TOPIC, is_system_topic
 
 _QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?([0-9]{1,9}):([0-9]{1,18})")
@@ -117,7 +117,7 @@ class Finder:
     def _by_handle(self, asked: str) -> list[FoundMessage]:
         """The message that was delivered, or the one still waiting in the broker's timers."""
         try:
-            handle = recall_handle.parse_untrusted(asked)
+            handle = parse_recall_untrusted(asked)
         except ProtocolError:
             return []
         brokers = [broker for broker in self.brokers() if broker.broker_name == handle.broker_name]

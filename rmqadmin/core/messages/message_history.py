@@ -13,12 +13,11 @@ from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.failures import told_causes
+from rmqproto.message.properties import told_causes
 from rmqproto.message.record import host_text
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, group_in_topic, retry_topic
 from rmqproto.times import TimeRange
-from rmqproto.trace import TraceRecord
-from rmqproto.trace_steps import FoundTrace
+from rmqproto.trace import FoundTrace, TraceRecord
 from rmqproto.wording import counted
 
 TRACE_COUNT = 64

@@ -16,7 +16,7 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times, ended_in
+from rmqproto.message.special_messages import check_times, ended_in
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqproto.times import parse_duration
 

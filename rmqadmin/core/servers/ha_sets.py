@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from rmqclient.addresses import parse_addresses
-from rmqproto.bodies.master import HaStatus
-from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.bodies.replication import HaStatus, ReplicaSet
 from rmqproto.errors import UsageError
 from rmqproto.headers.controller import ControllerMetaAnswer
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rmqproto.bodies.routes import TopicConfig
-from rmqproto.bodies.static_topics import (
+from rmqproto.bodies.routes import (
     LogicQueueMappingItem,
+    TopicConfig,
     TopicConfigAndQueueMapping,
     TopicQueueMappingDetail,
     TopicRemappingDetail,

@@ -17,8 +17,13 @@ from rmqadmin.core.names import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
 from rmqadmin.core.user_files import without_mark, write_file
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import BrokerData, ClusterInfo
-from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
+from rmqproto.bodies.routes import (
+    BrokerData,
+    ClusterInfo,
+    LogicQueueMappingItem,
+    TopicConfigAndQueueMapping,
+    TopicRemappingDetail,
+)
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.errors import NotConnectedError, NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
 from rmqproto.queue_mapping import (

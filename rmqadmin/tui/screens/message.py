@@ -47,7 +47,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.names import group_in_topic
-from rmqproto.trace_steps import TraceStep
+from rmqproto.trace import TraceStep
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
 _ASKING_TABS = ("groups", "trace", "history")

@@ -23,7 +23,7 @@ from rmqproto.message import properties as props
 from rmqproto.message import sys_flag as sys_flags
 from rmqproto.message.record import host_text
 from rmqproto.times import TIMESTAMP_MAX_MS, iso_local
-from rmqproto.trace_steps import TraceStep
+from rmqproto.trace import TraceStep
 
 _NAME_WIDTH, _LABEL_WIDTH = 20, 14
 _FACT_WIDTH_MAX = 60

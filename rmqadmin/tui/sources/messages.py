@@ -24,7 +24,7 @@ from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.message import properties as props
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import TIMESTAMP_MAX_MS, TimeRange
-from rmqproto.trace_steps import TraceStep, trace_steps
+from rmqproto.trace import TraceStep, trace_steps
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""

@@ -17,7 +17,7 @@ from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, all_queu
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
-from rmqproto.filters.json_path import Path, document_of, parse_path, text_at
+from rmqproto.filters.message_conditions import Path, document_of, parse_path, text_at
 from rmqproto.message import properties as props
 from rmqproto.times import TimeRange
 

@@ -9,7 +9,7 @@ from array import array
 
 import msgspec
 
-from rmqproto.filters.sql92.error import LEXICAL_ERROR, Sql92Error, escaped
+from rmqproto.filters.sql92.java_values import LEXICAL_ERROR, Sql92Error, escaped
 
 TAB_COLUMNS = 8
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rmqproto.filters.sql92 import tree
-from rmqproto.filters.sql92.error import PARSE_EXCEPTION, Sql92Error, escaped
+from rmqproto.filters.sql92.java_values import PARSE_EXCEPTION, Sql92Error, escaped
 from rmqproto.filters.sql92.lexer import Kind, Lexer, Token, string_value
 from rmqproto.filters.sql92.tree import Node
 

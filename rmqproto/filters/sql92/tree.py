@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqproto.filters.sql92.error import NUMBER_FORMAT_EXCEPTION, PARSE_EXCEPTION, Sql92Error
 from rmqproto.filters.sql92.java_values import (
     INT_MAX,
+    NUMBER_FORMAT_EXCEPTION,
+    PARSE_EXCEPTION,
     JavaError,
     Long,
     NumberFormatError,
+    Sql92Error,
     Value,
     compare,
     value_text,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.master import ColdDataFlow, HaStatus
+from rmqproto.bodies.replication import ColdDataFlow, HaStatus
 from rmqproto.bodies.routes import KvTable
 from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.codes import ResponseCode

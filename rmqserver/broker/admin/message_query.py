@@ -11,7 +11,7 @@ import msgspec
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader
-from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.headers.tables import QueryConsumeQueueHeader
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.topics import TopicTable

@@ -24,7 +24,7 @@ from rmqproto.bodies.statistics import (
     SubscriptionAnswer,
 )
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.statistics import (
+from rmqproto.headers.tables import (
     BrokerConsumeStatsHeader,
     CloneGroupOffsetHeader,
     ConsumeStatsHeader,

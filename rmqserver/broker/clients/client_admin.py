@@ -14,7 +14,7 @@ from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header
-from rmqproto.headers.client_calls import (
+from rmqproto.headers.consuming import (
     ConsumeDirectlyHeader,
     ConsumerStatusHeader,
     RunningInfoHeader,

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.lite import PopLiteHeader
-from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader, PopLiteHeader
 from rmqproto.java.java_numbers import saturated
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.holds import Held, WakeKey

@@ -15,8 +15,8 @@ import msgspec
 
 from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, OffsetOption
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.lite import UnsubscribeLiteHeader
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.headers.popping import UnsubscribeLiteHeader
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
 from rmqserver.operation import Peer, Refused
 from rmqserver.store.queues.light import is_light

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.headers.consuming import (
     MaxOffsetHeader,
     QueryConsumerOffsetHeader,
     QueueHeader,
+    ResetOffsetHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.special_messages import is_recalled
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-from rmqproto.bodies.master import HaConnection, HaStatus
+from rmqproto.bodies.replication import HaConnection, HaStatus
 from rmqproto.errors import UsageError
 from rmqserver.advertise import open_listener
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink

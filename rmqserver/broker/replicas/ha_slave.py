@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from rmqproto.bodies.master import HaClient, HaStatus
+from rmqproto.bodies.replication import HaClient, HaStatus
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog

@@ -17,8 +17,8 @@ import msgspec
 import trio
 
 from rmqproto.bodies.groups import SubscriptionGroups
-from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.popping import RequestModes
+from rmqproto.bodies.replication import HaStatus
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.replication import HaStatus
 from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError

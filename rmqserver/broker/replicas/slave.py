@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.master import SlaveLog, SlaveLogFile
+from rmqproto.bodies.replication import SlaveLog, SlaveLogFile
 from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError

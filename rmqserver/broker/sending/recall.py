@@ -10,7 +10,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message import properties as props
-from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
+from rmqproto.message.special_messages import RecallHandle, parse_recall_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.sending.pending import Outcome
@@ -70,7 +70,7 @@ class Recalls:
             text = f"recall failed, the topic[{header.topic}] not exist"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
         try:
-            handle = parse_untrusted(header.recall_handle)
+            handle = parse_recall_untrusted(header.recall_handle)
         except ProtocolError as error:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, str(error)) from None
         problem = None

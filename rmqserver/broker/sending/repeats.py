@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.properties import find_bytes
 from rmqproto.message.record import batch_parts_untrusted, decode_record_untrusted
+from rmqproto.message.special_messages import ProducerSequence, parse_sequence_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.core import Appended
 from rmqserver.operation import Refused
@@ -80,7 +80,7 @@ class Repeats:
         rules may have changed it since."""
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
-            parsed = parse_untrusted(number)
+            parsed = parse_sequence_untrusted(number)
             key = LineKey(parsed.producer_id, message.topic, message.queue_id)
             self._sequences.added(key, parsed, [(appended.log_offset, appended.queue_offset)])
         elif self._config.unique_key_check_ms and message.topic == topic:
@@ -148,7 +148,7 @@ def _check_plain(asked_queue_id: int, topic: str, properties: dict[str, str]) ->
 
 def _parsed(text: str) -> ProducerSequence:
     try:
-        return parse_untrusted(text)
+        return parse_sequence_untrusted(text)
     except ProtocolError as error:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 

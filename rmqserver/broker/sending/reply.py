@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.client_calls import PushReplyHeader
+from rmqproto.headers.consuming import PushReplyHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id

@@ -16,7 +16,7 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, TRANSACTION_GROUP
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file, next_version

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import OP_SEPARATOR, OP_TAG, number_or
 from rmqproto.message.record import StoredMessage
+from rmqproto.message.special_messages import OP_SEPARATOR, OP_TAG, number_or
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.sending.put import Put

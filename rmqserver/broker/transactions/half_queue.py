@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rmqproto.message.half_message import ended_in
+from rmqproto.message.special_messages import ended_in
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.transactions.half_messages import transaction_of
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.special_messages import check_times
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import (
     SCHEDULE_TOPIC,

@@ -19,11 +19,11 @@ import trio
 
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.transactions import CheckTransactionHeader
+from rmqproto.headers.sending import CheckTransactionHeader
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times, ended_in
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record
+from rmqproto.message.special_messages import check_times, ended_in
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import PORTION_MAX, SAVE_EVERY_S, STOPS

@@ -19,10 +19,9 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header
-from rmqproto.headers.client_calls import RunningInfoHeader
-from rmqproto.headers.consuming import UnregisterClientHeader
-from rmqproto.headers.lite import UnsubscribeLiteHeader
-from rmqproto.headers.transactions import CheckTransactionHeader
+from rmqproto.headers.consuming import RunningInfoHeader, UnregisterClientHeader
+from rmqproto.headers.popping import UnsubscribeLiteHeader
+from rmqproto.headers.sending import CheckTransactionHeader
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.wire import fastjson
 from rmqserver.broker.errors import TooManyClients

@@ -14,11 +14,10 @@ from rmqproto.bodies.lite import LiteSubscriptionChange, OffsetOption
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import EVERYTHING, TAG, TagFilter, parse_tags
-from rmqproto.headers.lite import PopLiteHeader
-from rmqproto.headers.popping import PopHeader
+from rmqproto.headers.popping import PopHeader, PopLiteHeader
 from rmqproto.message import properties as props
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID, light_queue_offset_untrusted
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID, light_queue_offset_untrusted
 from rmqproto.names import DLQ_PREFIX, lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source

@@ -7,8 +7,7 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.headers.sending import RecallHeader, SendHeader
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, ROLLBACK, EndTransactionHeader, RecallHeader, SendHeader
 from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE

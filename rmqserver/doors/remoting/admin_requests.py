@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig
-from rmqproto.bodies.master import RocksDbProgress
+from rmqproto.bodies.replication import RocksDbProgress
 from rmqproto.bodies.routes import TopicConfigList
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.auth import UserHeader
 from rmqproto.headers.controller import HaInfoHeader
-from rmqproto.headers.statistics import BrokerConfigAnswer
 from rmqproto.headers.tables import (
     AllGroupsAnswer,
     AllTopicsAnswer,
+    BrokerConfigAnswer,
+    UserHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.auth_admin import Asker

@@ -11,8 +11,7 @@ from rmqproto.bodies.groups import CheckClientRequest, ConsumerIds, Heartbeat, L
 from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
-from rmqproto.headers.consuming import HeartbeatAnswer
+from rmqproto.headers.consuming import ConsumeDirectlyHeader, ConsumerStatusHeader, HeartbeatAnswer, RunningInfoHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.doors.remoting.handlers import answer_read, done, value_of, with_body
 from rmqserver.operation import UNSET_REMARK, PeerAnswer

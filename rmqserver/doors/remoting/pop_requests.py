@@ -12,7 +12,6 @@ from rmqproto.bodies.lite import LiteSubscriptionCtl
 from rmqproto.bodies.popping import AssignmentRequest, BatchAcks, RequestMode, RequestModes
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import (
     AckHeader,
     ChangeInvisibleTimeAnswer,
@@ -24,6 +23,8 @@ from rmqproto.headers.popping import (
     PollingInfoHeader,
     PopAnswer,
     PopHeader,
+    PopLiteAnswer,
+    PopLiteHeader,
 )
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, msg_offset_info, order_count_info, start_offset_info
 from rmqproto.wire.fastjson import loads_untrusted

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.headers.consuming import (
     OffsetAnswer,
     QueryMessageAnswer,
     QueryMessageHeader,
+    ResetOffsetHeader,
     TimestampAnswer,
     UpdateConsumerOffsetHeader,
 )
-from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.headers.tables import QueryConsumeQueueHeader
 from rmqserver.broker.clients.clients import language_name
 from rmqserver.doors.remoting.handlers import answer_read, done, put_off, value_of, what_it_reads, with_body, with_queue
 from rmqserver.operation import UNSET_REMARK

@@ -8,8 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import REPLY_CODES, RequestCode, ResponseCode
-from rmqproto.headers.sending import RecallAnswer, RecallHeader, SendAnswer, SendBackHeader, SendHeader
-from rmqproto.headers.transactions import UNKNOWN, EndTransactionHeader, ResumeCheckHeader
+from rmqproto.headers.sending import (
+    UNKNOWN,
+    EndTransactionHeader,
+    RecallAnswer,
+    RecallHeader,
+    ResumeCheckHeader,
+    SendAnswer,
+    SendBackHeader,
+    SendHeader,
+)
 from rmqproto.message import properties as props
 from rmqserver.broker.sending.properties import added_by_broker
 from rmqserver.doors.remoting.handlers import answer_read, put_off

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 
 from rmqproto.errors import StorageError
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes
 from rmqproto.message.record import MAGIC_BLANK, RECORD_V4, BatchPart, batch_parts_untrusted
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.message.sys_flag import HOST_V4_SIZE, INNER_BATCH, TRANSACTION_MASK
 from rmqserver.core import BATCH_COUNT_MAX, Appended, RoundBuffer
 from rmqserver.store.append.confirmation import Confirmation

@@ -12,10 +12,9 @@ import msgspec
 from rmqproto.access.users import acls_untrusted, users_untrusted
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.master import SlaveLogFile
 from rmqproto.bodies.popping import RequestModes
-from rmqproto.bodies.routes import TopicConfig
-from rmqproto.bodies.static_topics import TopicQueueMappingDetail
+from rmqproto.bodies.replication import SlaveLogFile
+from rmqproto.bodies.routes import TopicConfig, TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerMetrics
 from rmqproto.errors import ProtocolError
 from rmqproto.wire.fastjson import parse_large_untrusted

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import offsets_of
-from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.special_messages import is_recalled, offsets_of
 from rmqproto.names import (
     REVIVE_GROUP,
     SCHEDULE_TOPIC,

@@ -7,8 +7,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import find_bytes
+from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqserver.core import CopiedRun
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error

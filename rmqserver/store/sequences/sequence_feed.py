@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from rmqproto.errors import ProtocolError
-from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
+from rmqproto.message.special_messages import ProducerSequence, parse_sequence_untrusted
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.queues.round import Sync
@@ -211,6 +211,6 @@ class SequenceFeed:
 
 def _number_untrusted(properties: bytes) -> ProducerSequence | None:
     try:
-        return parse_untrusted(find_bytes(properties, _MARK).decode("ascii", "replace"))
+        return parse_sequence_untrusted(find_bytes(properties, _MARK).decode("ascii", "replace"))
     except ProtocolError:
         return None

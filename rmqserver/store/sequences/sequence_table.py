@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
+from rmqproto.message.special_messages import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 
 LINES_MAX = 10_000
 """Pairs of a producer and a queue. One more replaces the pair that was quiet longest."""

@@ -15,7 +15,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
+from rmqproto.bodies.routes import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.errors import ConnectError
 from tests.rmqclient.collector import Collector, until
 from tests.support.servers import Fresh, topic_config

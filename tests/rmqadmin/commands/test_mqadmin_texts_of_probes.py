@@ -10,8 +10,7 @@ from rmqclient.message import SendResult, SendStatus
 from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
-from rmqproto.trace import TraceRecord
-from rmqproto.trace_steps import FoundTrace
+from rmqproto.trace import FoundTrace, TraceRecord
 from tests.rmqadmin.conftest import golden
 
 pytestmark = pytest.mark.usefixtures("utc")

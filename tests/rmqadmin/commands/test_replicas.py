@@ -3,8 +3,15 @@ two replicas (``golden/ha`` of the specification)."""
 
 import pytest
 
-from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
-from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
+from rmqproto.bodies.replication import (
+    EpochCache,
+    EpochEntry,
+    HaClient,
+    HaConnection,
+    HaStatus,
+    ReplicaIdentity,
+    ReplicaSet,
+)
 from rmqproto.codes import RequestCode, ResponseCode
 from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support.replayed import Answer, Replayed, answering

@@ -2,8 +2,7 @@
 
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
-from rmqproto.bodies.master import HaStatus
-from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
+from rmqproto.bodies.replication import HaStatus, ReplicaIdentity, ReplicaSet
 
 ADDRS = {1: "10.0.0.1:10911", 2: "10.0.0.2:10911"}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rmqadmin.core.topics import static_mapping
 from rmqadmin.core.topics.static_mapping import Configs, extended, remapped
 from rmqadmin.core.topics.static_topics import rounded_up
-from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicRemappingDetail
+from rmqproto.bodies.routes import LogicQueueMappingItem, TopicRemappingDetail
 from rmqproto.queue_mapping import MappingError, current_queues
 
 NOW_MS = 1_700_000_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from rmqadmin.core.topics.static_mapping import empty
 from rmqadmin.core.topics.static_topics import MappingWriter
-from rmqproto.bodies.static_topics import TopicRemappingDetail
+from rmqproto.bodies.routes import TopicRemappingDetail
 from rmqproto.errors import NotConnectedError, RefusedError, RequestTimeoutError, RocketMQError
 
 ADDRS = {"a": "a:1", "b": "b:1"}

@@ -18,8 +18,15 @@ from rmqproto.bodies.groups import (
     SubscriptionGroupConfig,
     SubscriptionGroups,
 )
-from rmqproto.bodies.master import HaClient, HaStatus
-from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet, ReplicaSets
+from rmqproto.bodies.replication import (
+    EpochCache,
+    EpochEntry,
+    HaClient,
+    HaStatus,
+    ReplicaIdentity,
+    ReplicaSet,
+    ReplicaSets,
+)
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.bodies.statistics import (
     BrokerStatsData,

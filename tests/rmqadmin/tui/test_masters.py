@@ -13,8 +13,7 @@ import pytest
 
 from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.master import HaStatus
-from rmqproto.bodies.replication import ReplicaSets
+from rmqproto.bodies.replication import HaStatus, ReplicaSets
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError

@@ -16,22 +16,22 @@ from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.errors import StorageError
 from rmqproto.headers.base import Header, NoFields
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, TopicGroupHeader
 from rmqproto.headers.consuming import (
     PULL_SUBSCRIPTION,
+    ConsumeDirectlyHeader,
     MaxOffsetHeader,
     PullHeader,
     QueryConsumerOffsetHeader,
     QueryMessageHeader,
     QueueHeader,
+    ResetOffsetHeader,
     SearchOffsetHeader,
+    TopicGroupHeader,
     ViewMessageHeader,
 )
 from rmqproto.headers.popping import PeekHeader, PopHeader
-from rmqproto.headers.sending import SendBackHeader
-from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
-from rmqproto.headers.tables import TopicHeader
-from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, EndTransactionHeader, SendBackHeader
+from rmqproto.headers.tables import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader, TopicHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import decode_record_untrusted, decode_records_untrusted

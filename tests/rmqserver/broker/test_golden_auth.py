@@ -5,7 +5,7 @@ import pytest
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode
-from rmqproto.headers.auth import SubjectHeader, UserHeader
+from rmqproto.headers.tables import SubjectHeader, UserHeader
 from rmqproto.wire import fastjson
 from tests.rmqserver.broker.golden_play import play
 from tests.support.wire import Wire

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
+from rmqproto.message.special_messages import RecallHandle, parse_recall_untrusted
 from rmqproto.names import TIMER_TOPIC
 from rmqproto.wire.command import decode_frame_untrusted, encode_frame
 from rmqserver.store.timers.timer_check import TimerCheckpoint
@@ -49,7 +49,7 @@ def test_recalls_of_what_is_here(wire: Wire, number: str) -> None:
     """The recorded message was due long ago. One that is due in an hour gets its unique key."""
     golden = exchange(f"370-RECALL_MESSAGE/{number}")
     request = decode_frame_untrusted(golden.request)
-    unique_key = parse_untrusted(request.ext["recallHandle"]).unique_key
+    unique_key = parse_recall_untrusted(request.ext["recallHandle"]).unique_key
     sent = send(wire, "TimerTopic", 1, properties=text(TIMER_DELAY_SEC=HOUR_S, UNIQ_KEY=unique_key))
     request.ext["recallHandle"] = sent.ext["recallHandle"]
     compare(golden.name, said(wire.exchange(encode_frame(request))), said(golden.answer))
@@ -57,7 +57,7 @@ def test_recalls_of_what_is_here(wire: Wire, number: str) -> None:
 
 def test_a_recall_and_what_is_stored_for_it(wire: Wire) -> None:
     sent = send(wire, "TimerTopic", 1, properties=text(TIMER_DELAY_SEC=HOUR_S, UNIQ_KEY="KEY"))
-    handle = parse_untrusted(sent.ext["recallHandle"])
+    handle = parse_recall_untrusted(sent.ext["recallHandle"])
     assert (handle.topic, handle.broker_name, handle.unique_key) == ("TimerTopic", "broker-a", "KEY")
     for _ in range(2):  # recalling twice succeeds twice
         assert recall(wire, handle.render())["msgId"] == "KEY"
@@ -74,7 +74,7 @@ def test_a_recall_and_what_is_stored_for_it(wire: Wire) -> None:
 
 def test_handles_of_others(wire: Wire) -> None:
     create_topic(wire, "OtherTopic", 1)
-    soon = parse_untrusted(send(wire, "TimerTopic", properties=text(TIMER_DELAY_SEC=HOUR_S)).ext["recallHandle"])
+    soon = parse_recall_untrusted(send(wire, "TimerTopic", properties=text(TIMER_DELAY_SEC=HOUR_S)).ext["recallHandle"])
     assert recall(wire, soon.render(), "OtherTopic")["remark"] == "recall failed, topic not match"
     other = soon._replace(broker_name="broker-b").render()
     assert recall(wire, other)["remark"] == "recall failed, broker service not available"

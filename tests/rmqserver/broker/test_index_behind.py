@@ -10,7 +10,7 @@ import trio
 
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageHeader
-from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, EndTransactionHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqserver.broker.sending.repeats import Repeats

@@ -10,18 +10,17 @@ from rmqproto.bodies.groups import ConsumerData, SubscriptionData, SubscriptionG
 from rmqproto.bodies.popping import AssignmentRequest, RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
-from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.headers.consuming import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     PullHeader,
     QueryConsumerOffsetHeader,
     QueueHeader,
+    ResetOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
 from rmqproto.headers.popping import AckHeader, NotificationAnswer, NotificationHeader, PopHeader
-from rmqproto.headers.sending import RecallHeader, SendBackHeader, SendHeader
-from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, EndTransactionHeader, RecallHeader, SendBackHeader, SendHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, decode_records_untrusted, encode_batch, host_bytes
 from rmqproto.names import dlq_topic

@@ -12,9 +12,9 @@ import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.message.producer_sequence import parse_untrusted
 from rmqproto.message.properties import PRODUCER_SEQ, parse
 from rmqproto.message.record import StoredMessage
+from rmqproto.message.special_messages import parse_sequence_untrusted
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from spark_tools.writing.idempotent import IdempotentDelivery, OtherRowsError
@@ -37,7 +37,7 @@ class Broker:
     def take(self, batch: Batch) -> BatchOutcome:
         queue = batch.messages[0].target
         assert queue is not None
-        numbers = [parse_untrusted(parse(message.properties)[PRODUCER_SEQ]) for message in batch.messages]
+        numbers = [parse_sequence_untrusted(parse(message.properties)[PRODUCER_SEQ]) for message in batch.messages]
         key = LineKey(numbers[0].producer_id, queue.topic, queue.queue_id)
         try:
             places = self.table.find_batch(key, numbers[0], len(numbers))
@@ -59,7 +59,7 @@ class Broker:
         self.table = SequenceTable()
         for each, messages in self.queues.items():
             for at, message in enumerate(messages):
-                number = parse_untrusted(parse(message.properties)[PRODUCER_SEQ])
+                number = parse_sequence_untrusted(parse(message.properties)[PRODUCER_SEQ])
                 self.table.add(LineKey(number.producer_id, each.topic, each.queue_id), number, [StoredPlace(0, at)], 0)
 
 

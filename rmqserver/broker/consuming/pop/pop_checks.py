@@ -10,8 +10,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.filters.subscription import ALL
-from rmqproto.headers.lite import PopLiteHeader
-from rmqproto.headers.popping import NotificationHeader, PopHeader
+from rmqproto.headers.popping import NotificationHeader, PopHeader, PopLiteHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC

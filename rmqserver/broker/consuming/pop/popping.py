@@ -20,8 +20,8 @@ from rmqproto.errors import ProtocolError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
 from rmqproto.message import properties as props
-from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
+from rmqproto.message.special_messages import queue_offset_in_untrusted
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType

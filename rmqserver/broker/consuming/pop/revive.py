@@ -20,8 +20,8 @@ import trio
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message import properties as props
-from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.special_messages import queue_offset_in_untrusted
 from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
 from rmqserver.broker.consuming.pop.revive_log import Open, ReviveLog, ReviveQueue, entry_untrusted

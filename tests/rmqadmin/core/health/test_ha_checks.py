@@ -18,8 +18,7 @@ from rmqadmin.core.servers.ha_sets import (
     KnownBroker,
     in_sync_text,
 )
-from rmqproto.bodies.master import HaClient, HaStatus
-from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
+from rmqproto.bodies.replication import HaClient, HaStatus, ReplicaIdentity, ReplicaSet
 from rmqproto.headers.controller import ControllerMetaAnswer
 from tests.support.quick import in_one_test
 

@@ -10,7 +10,7 @@ from rmqadmin.core.messages import waiting
 from rmqadmin.core.messages.waiting import half_rows
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode
-from rmqproto.headers.transactions import COMMIT, ROLLBACK
+from rmqproto.headers.sending import COMMIT, ROLLBACK
 from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
 from tests.rmqserver.broker.transactions.test_server import GROUP, ending, send_half
 from tests.support.servers import standalone, until

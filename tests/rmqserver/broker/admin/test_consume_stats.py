@@ -4,8 +4,8 @@ import pytest
 
 from rmqproto.bodies.statistics import ConsumeStats, ConsumeStatsList, QueueTimeSpans
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.client_calls import TopicGroupHeader
-from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
+from rmqproto.headers.consuming import TopicGroupHeader
+from rmqproto.headers.tables import BrokerConsumeStatsHeader, ConsumeStatsHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.offset_admin import time_text
 from tests.rmqserver.broker.golden_play import loosened, play

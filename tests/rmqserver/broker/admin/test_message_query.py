@@ -8,7 +8,7 @@ from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.consuming import MaxOffsetHeader, QueryMessageHeader, SearchOffsetHeader
-from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.headers.tables import QueryConsumeQueueHeader
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame

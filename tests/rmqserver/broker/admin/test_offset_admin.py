@@ -4,7 +4,7 @@ import pytest
 
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, CorrectionOffsets, DelayOffsets
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
+from rmqproto.headers.tables import CloneGroupOffsetHeader, CorrectionOffsetHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.offset_admin import NEVER
 from tests.rmqserver.broker.golden_play import loosened, play

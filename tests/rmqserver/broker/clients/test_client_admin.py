@@ -9,8 +9,12 @@ from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.base import Header
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
-from rmqproto.headers.consuming import UnregisterClientHeader
+from rmqproto.headers.consuming import (
+    ConsumeDirectlyHeader,
+    ConsumerStatusHeader,
+    RunningInfoHeader,
+    UnregisterClientHeader,
+)
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.fastjson import dumps, loads_untrusted

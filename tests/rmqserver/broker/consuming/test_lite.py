@@ -23,7 +23,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import to_ext
-from rmqproto.headers.lite import PopLiteHeader
+from rmqproto.headers.popping import PopLiteHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.pop import Handle
 from rmqproto.wire.command import Command, encode_frame

@@ -7,8 +7,7 @@ import pytest
 from rmqproto.bodies.statistics import ConsumeStats, ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import ONEWAY_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.client_calls import ResetOffsetHeader
-from rmqproto.headers.consuming import QueryConsumerOffsetHeader
+from rmqproto.headers.consuming import QueryConsumerOffsetHeader, ResetOffsetHeader
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.fastjson import loads_untrusted
 from tests.rmqserver.broker.golden_play import loosened, play

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.replication import HaStatus
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode

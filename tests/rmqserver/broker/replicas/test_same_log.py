@@ -14,7 +14,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.replication import HaStatus
 from rmqproto.bodies.routes import KvTable, TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError

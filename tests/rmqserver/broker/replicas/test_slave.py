@@ -17,7 +17,7 @@ from rmqproto.bodies.statistics import TimerMetrics
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
-from rmqproto.headers.client_calls import ResetOffsetHeader
+from rmqproto.headers.consuming import ResetOffsetHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.doors.remoting.role_answers import NO_RESET_TEXT, REJECTED_TEXT

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from rmqproto.codes import VERSION
 from rmqproto.headers.base import Header
-from rmqproto.headers.transactions import COMMIT, CheckTransactionHeader, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, CheckTransactionHeader, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC

@@ -10,7 +10,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN
+from rmqproto.headers.sending import COMMIT, ROLLBACK, UNKNOWN
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC
 from rmqserver.core import Appended
 from tests.rmqserver.broker.transactions.bench import TIMEOUT_MS, Asked, Bench

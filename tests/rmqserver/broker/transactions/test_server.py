@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
+from rmqproto.headers.sending import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader, SendHeaderV2
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.transactions import COMMIT, ROLLBACK
+from rmqproto.headers.sending import COMMIT, ROLLBACK
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT

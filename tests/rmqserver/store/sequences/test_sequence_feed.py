@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence, parse_untrusted
 from rmqproto.message.record import decode_record_untrusted
+from rmqproto.message.special_messages import REPEATS_KNOWN, ProducerSequence, parse_sequence_untrusted
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
@@ -116,10 +116,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.text(max_size=30))
 def test_number_or_protocol_error(text: str) -> None:
     try:
-        number = parse_untrusted(text)
+        number = parse_sequence_untrusted(text)
     except ProtocolError:
         return
-    assert parse_untrusted(number.render()) == number
+    assert parse_sequence_untrusted(number.render()) == number
 
 
 @given(st.binary(max_size=60), st.integers(0, 10_000), st.integers(1, 255))
@@ -208,7 +208,7 @@ class Run:
             for queue_offset in range(self.opened.store.max_offset("T", queue_id)):
                 (record,) = self.opened.store.get("T", queue_id, queue_offset, 1).records()
                 message = decode_record_untrusted(record)
-                number = parse_untrusted(message.properties["PRODUCER_SEQ"])
+                number = parse_sequence_untrusted(message.properties["PRODUCER_SEQ"])
                 key = LineKey(number.producer_id, "T", queue_id)
                 assert (key, number) not in found, "stored twice"
                 found[key, number] = StoredPlace(message.log_offset, queue_offset)
