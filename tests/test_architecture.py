@@ -105,7 +105,7 @@ def test_no_import_goes_in_a_circle(package: str) -> None:
 FLOORS = {
     "rmqserver": [
         {"core"},
-        {"advertise", "boot_clock", "completion", "environment", "file_stamps", "logs", "operation", "version"},
+        {"advertise", "completion", "environment", "logs", "operation", "system", "version"},
         {"store", "temporary_store"},
         {"remoting"},
         {"faults", "request_needs", "request_rules", "snapshots", "tls"},

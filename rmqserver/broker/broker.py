@@ -37,10 +37,10 @@ from rmqserver.remoting.traffic import ByLoop
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
+from rmqserver.store.options import TimerPaths
 from rmqserver.store.queues.round import Arrival
 from rmqserver.store.recovery.recovery import Recovered
 from rmqserver.store.sequences.sequence_feed import SequenceFeed
-from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ class Broker(BrokerAssembly):
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
         # If another broker of the set is the master now, the messages that were put for deliveries may be cut off.
-        keeps_progress = self.slave is None and self.store.is_writeable and self.store.is_all_kept
+        keeps_progress = self.slave is None and not self.store.flags.refuses_writes and self.store.is_all_kept
         if keeps_progress:
             self.transactions.save()
         self.offsets.save()

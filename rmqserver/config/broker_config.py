@@ -31,8 +31,7 @@ from rmqserver.config.setting_values import (
     shown,
 )
 from rmqserver.limits import NamedRates, parse_rates
-from rmqserver.store.options import FlushMode, StoreOptions, bounded_disk_percent
-from rmqserver.store.timers.timer_options import TimerOptions
+from rmqserver.store.options import FlushMode, StoreOptions, TimerOptions, bounded_disk_percent
 
 QUEUE_NUMS_MAX = 16_384
 """Queues of one topic on this broker. Every tool that shows a topic asks for every queue."""

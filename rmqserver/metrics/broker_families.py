@@ -8,7 +8,7 @@ also have a lag: no one else reports theirs. And there is no ``message_type``, b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP
@@ -21,10 +21,48 @@ from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue
 from rmqserver.store.disk.cached_reads import one_by_one
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.timers.timer_store import TimerStore
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTER, GAUGE = "counter", "gauge"
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class LabelledValue(NamedTuple):
+    labels: Mapping[str, str]
+    value: float
+
+
+class Family(NamedTuple):
+    """``samples`` may be a generator: samples of many groups are computed piece by piece."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Iterable[LabelledValue]
+
+
+def render(families: Iterable[Family], labels: Mapping[str, str]) -> Iterator[str]:
+    """Yields line by line, each with its end. ``labels`` are common to all samples and precede each sample's own."""
+    common = _pairs(labels)
+    for family in families:
+        yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
+        for sample in family.samples:
+            pairs = ",".join(filter(None, (common, _pairs(sample.labels))))
+            yield f"{family.name}{{{pairs}}} {_number(sample.value)}\n"
+
+
+def _pairs(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else repr(value)
+
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 _CONSUME_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_PASSIVELY: "push", CONSUME_POP: "pop"}
@@ -113,7 +151,8 @@ class BrokerFamilies:
         }  # fmt: skip
         for name, (help, value) in facts.items():
             yield Family(name, GAUGE, help, [LabelledValue(_STORAGE, value)])
-        yield _gauge("rmqserver_store_writeable", "1 if messages are taken, 0 if they are refused", store.is_writeable)
+        is_taking = not store.flags.refuses_writes
+        yield _gauge("rmqserver_store_writeable", "1 if messages are taken, 0 if they are refused", is_taking)
 
     # --- messages in and out -----------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from rmqproto.errors import StorageError, UsageError
 from rmqproto.hosts import join
 from rmqserver.advertise import local_host
 from rmqserver.broker.reads import read_in_task
-from rmqserver.metrics.exposition import CONTENT_TYPE, GAUGE, Family, LabelledValue, render
+from rmqserver.metrics.broker_families import CONTENT_TYPE, GAUGE, Family, LabelledValue, render
 from rmqserver.version import VERSION
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class WatchPages:
         """Why the server is not ready; empty if it is."""
         if not self.is_serving:
             return "starting"
-        if self._broker is not None and not self._broker.store.is_writeable:
-            return f"no messages are taken: {self._broker.store.unwriteable_reason}"
+        if self._broker is not None and self._broker.store.flags.refuses_writes:
+            return f"no messages are taken: {self._broker.store.flags.reason}"
         return ""
 
     async def _metrics(self) -> WatchPage:

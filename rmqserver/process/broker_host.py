@@ -57,7 +57,7 @@ def _doubled(again_after_s: float) -> float:
 
 
 def _may_open_again(store: MessageStore, member: SetMember | None) -> bool:
-    has_room = store.has_only_lacked_room and not store.lack_of_room()
+    has_room = store.flags.has_only_lacked_room and not store.lack_of_room()
     return has_room and (member is None or member.may_open_store_again)
 
 
@@ -296,11 +296,11 @@ class BrokerHost:
         while True:
             await trio.sleep(again_after_s)
             store = self.broker.store
-            if not store.has_write_failed:
+            if not store.flags.has_write_failed:
                 again_after_s = ROOM_AGAIN_AFTER_S
             elif _may_open_again(store, self._member):
                 again_after_s = _doubled(again_after_s)
-                log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
+                log.warning("event=store-opens-again reason=%r", store.flags.reason)
                 if self._member is None:
                     await self.reopen(None, lambda: None, sow=False)
                 else:

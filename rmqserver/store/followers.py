@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from rmqserver.store.disk.checkpoint import Checkpoint
+
 if TYPE_CHECKING:
     from rmqserver.store.log.scan import FoundRecord
     from rmqserver.store.queues.round import Round, Sync
@@ -120,3 +122,23 @@ class Followers:
     @property
     def want_sync(self) -> bool:
         return any(each.wants_sync for each in self.all)
+
+    def prepare(
+        self, checkpoint: Checkpoint, write: Callable[[], None], last_record_offset: int, store_timestamp_ms: int
+    ) -> Callable[[], None]:
+        """Finds what changed, and returns the work for the flush thread: it brings everything that is derived from the
+        log to the device, and then says so in the checkpoint, which ``write`` writes. So the next start after a crash
+        need not replay the whole log. The last two arguments are the newest confirmed record and its store time. The
+        caller has done all deferred work. It has the log flushed before the work runs, and runs works in order."""
+        syncs = [each.prepare() for each in self.all]
+
+        def work() -> None:
+            for sync in syncs:
+                sync(checkpoint, write)
+            if last_record_offset:  # a message at offset 0 looks like none, and the checkpoint like another broker's
+                checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
+                if store_timestamp_ms:
+                    checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
+            write()
+
+        return work

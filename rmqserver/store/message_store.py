@@ -23,7 +23,6 @@ from rmqserver.store.append.log_copy import LogCopy
 from rmqserver.store.disk.cached_reads import may_wait
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, File, OsDisk, storage_error
-from rmqserver.store.disk.doorbell import Doorbell
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.fate import QUEUED, fate
 from rmqserver.store.followers import Follower, Followers
@@ -31,7 +30,7 @@ from rmqserver.store.index.feed import IndexFeed
 from rmqserver.store.index.index import Index
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.file_maker import FileMaker
-from rmqserver.store.log.flusher import Flusher
+from rmqserver.store.log.flusher import Doorbell, Flusher
 from rmqserver.store.log.scan import search_log
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -42,7 +41,6 @@ from rmqserver.store.queues.feed import QueueFeed
 from rmqserver.store.queues.file_notes import KnownEnds
 from rmqserver.store.queues.light import light_names
 from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
-from rmqserver.store.recovery.checkpointer import Checkpointer
 from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.recovery.recovery import FailedFlush, Recovered, Recovery
 from rmqserver.store.results import Boundary, GetResult, QueryResult
@@ -140,7 +138,10 @@ class MessageStore:
             paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache,
             KnownEnds(paths.queue_ends, paths.queue_files, self.disk),
         )  # fmt: skip
-        self.index = self._make_index()
+        self.index: Index | None = None
+        if options.index_enabled:
+            counts = options.index_slot_count, options.index_unit_count
+            self.index = Index(paths.index, *counts, self.disk, clock_ms)
         self._maker = FileMaker(self.log, self.disk)
         self._failed_flush = parts.failed_flush(paths.failed_flush, self.disk)
         self._flusher = parts.flusher(
@@ -150,8 +151,12 @@ class MessageStore:
         self._queue_feed = parts.queue_feed(
             self.queues, self.log, self.disk, self.flags, options, self.directory.note_dispatched, read_only=read_only
         )
-        self._index_feed = self._make_index_feed()
-        self.followers = Followers(self._followers(follow))
+        self._index_feed: IndexFeed | None = None
+        if self.index is not None and not read_only:
+            self._index_feed = IndexFeed(self.index, self.log, self.queues, self.disk, self.flags)
+        # The only place that names the followers of the log.
+        own = self._queue_feed, self._index_feed
+        self.followers = Followers([each for each in own if each is not None] + [make(self) for make in follow])
         self._confirmation = parts.confirmation(
             self.log, self.followers, self._flusher.request, on_visible,
             waits_for_flush=options.flush_mode is FlushMode.SYNC, waits_for_copies=options.waits_for_copies,
@@ -167,7 +172,7 @@ class MessageStore:
         )
         self._copy: LogCopy | None = None
         self._when_indexed: list[Callable[[], None]] = []
-        self._checkpointer: Checkpointer | None = None
+        self._checkpoint = Checkpoint()
         # The hot path calls these objects directly; see Appender for the contracts.
         self.round = self._appender.round
         self.append = self._appender.append
@@ -175,27 +180,6 @@ class MessageStore:
         self.commit = self._appender.commit
         self.flush_fd = self._bell.fd
         """Readable when ``on_flush_done`` has something to do."""
-
-    def _make_index(self) -> Index | None:
-        options = self.options
-        if not options.index_enabled:
-            return None
-        return Index(
-            self.directory.index, options.index_slot_count, options.index_unit_count, self.disk, self.clock_ms
-        )  # fmt: skip
-
-    def _make_index_feed(self) -> IndexFeed | None:
-        if self.index is None or self.read_only:
-            return None
-        return IndexFeed(self.index, self.log, self.queues, self.disk, self.flags)
-
-    def _followers(self, more: Iterable[Callable[[MessageStore], Follower]]) -> Iterator[Follower]:
-        """The only place that names the followers of the log."""
-        yield self._queue_feed
-        if self._index_feed is not None:
-            yield self._index_feed
-        for make in more:
-            yield make(self)
 
     # -- life
 
@@ -253,7 +237,7 @@ class MessageStore:
             # Readers see from here on what a killed process had only written, so it must be on the device too.
             synced_offset = min(recovered.start_offset, recovery.synced_offset)
             self._make_durable(synced_offset, recovered.end_offset, failed_flush_offset)
-        self._checkpointer = Checkpointer(self.directory.checkpoint, checkpoint, self.followers, self.disk)
+        self._checkpoint = checkpoint
         self._confirmation.last_record_offset = recovered.last_record_offset
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
@@ -312,17 +296,13 @@ class MessageStore:
         is_clean = not self.flags.has_write_failed
         if is_clean and not keeps_mark:
             try:
-                self._save_ends()
+                if log_offset := self._checkpoint.vouched_offset:
+                    self.queues.ends.save(self.log.min_offset, log_offset, self.queues.opened())
                 self.directory.mark_stopped()
             except OSError:
                 is_clean = False
         self._release()
         return is_clean
-
-    def _save_ends(self) -> None:
-        assert self._checkpointer is not None
-        if log_offset := self._checkpointer.vouched_offset:
-            self.queues.ends.save(self.log.min_offset, log_offset, self.queues.opened())
 
     def abandon(self) -> None:
         """Lets go of everything, like a killed process: flushes nothing and leaves the ``abort`` mark. For a store
@@ -400,7 +380,7 @@ class MessageStore:
 
     def flush(self) -> None:
         """At return, everything committed and everything derived from it is on the device and in the checkpoint, or
-        ``is_writeable`` is False. For a store without threads, and for shutdown."""
+        ``flags`` say why not. For a store without threads, and for shutdown."""
         self.flush_log()
         self._prepare_checkpoint()
         self.flush_log()
@@ -416,11 +396,11 @@ class MessageStore:
         self._confirmation.flushed(self._flusher.flushed_offset)
 
     def _prepare_checkpoint(self) -> None:
-        assert self._checkpointer is not None
         self.followers.work_everything()
         if not self.flags.has_write_failed:
+            write = functools.partial(self._checkpoint.write, self.disk, self.directory.checkpoint)
             newest = self._confirmation.last_record_offset, self._appender.last_store_timestamp_ms
-            self._flusher.submit(self._checkpointer.prepare(*newest))
+            self._flusher.submit(self.followers.prepare(self._checkpoint, write, *newest))
 
     @property
     def confirmed_offset(self) -> int:
@@ -461,25 +441,6 @@ class MessageStore:
     @property
     def is_all_kept(self) -> bool:
         return self.kept_offset >= self.written_offset
-
-    @property
-    def is_writeable(self) -> bool:
-        return not self.flags.refuses_writes
-
-    @property
-    def has_write_failed(self) -> bool:
-        """Whether a write or flush has failed: only the next start knows what the device holds."""
-        return self.flags.has_write_failed
-
-    @property
-    def has_only_lacked_room(self) -> bool:
-        """Whether a write or flush has failed, but only because the disk was full."""
-        return self.flags.has_only_lacked_room
-
-    @property
-    def unwriteable_reason(self) -> str:
-        """Why messages are refused; empty if they are not."""
-        return self.flags.reason
 
     def dispatch_some(self) -> bool:
         """Does a portion, half a millisecond at most, of the work that the followers have deferred (consume queue
@@ -676,7 +637,7 @@ class MessageStore:
     @says_what_failed
     def why_not_writeable(self) -> str:
         """Why messages are refused, or soon will be: it measures the disk now. Empty if they are taken."""
-        return self.unwriteable_reason or self._retention.why_full()
+        return self.flags.reason or self._retention.why_full()
 
     def lack_of_room(self) -> str:
         """Why a copied log must not grow now; empty if it may."""

@@ -85,3 +85,24 @@ class StoreOptions:
         if self.consume_queue_file_size_bytes % UNIT_SIZE_BYTES:
             whole = -(-self.consume_queue_file_size_bytes // UNIT_SIZE_BYTES) * UNIT_SIZE_BYTES
             object.__setattr__(self, "consume_queue_file_size_bytes", whole)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerPaths:
+    wheel: str
+    log: str
+    check: str
+
+    @classmethod
+    def below(cls, root: str) -> TimerPaths:
+        """Paths in a store directory, as Apache's broker has them."""
+        return cls(f"{root}/timerwheel", f"{root}/timerlog", f"{root}/config/timercheck")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerOptions:
+    """The comment of a field is Apache's key."""
+
+    precision_ms: int = 1000  # timerPrecisionMs
+    log_file_size_bytes: int = 100 << 20  # mappedFileSizeTimerLog
+    roll_window_slots: int = 2 * 24 * 3600  # timerRollWindowSlot

@@ -10,8 +10,8 @@ from functools import partial
 import trio
 
 from rmqproto.errors import UsageError
-from rmqserver.file_stamps import WATCH_INTERVAL_S, stamps
 from rmqserver.remoting.pump import FirstBytePump
+from rmqserver.system import WATCH_INTERVAL_S, stamps
 from rmqserver.tls.contexts import door_context, link_context
 from rmqserver.tls.settings import DoorSettings, KeyPair, LinkSettings, TlsMode
 from rmqserver.tls.tls_pump import TlsPump

@@ -70,7 +70,7 @@ def check(image: RecordingDisk, promised: Promise, mode: FlushMode, rng: Random)
     _check_topics(image, store, promised)
     if rng.random() < 0.5:
         if not store.close():
-            raise Violation(f"the recovered store cannot be closed: {store.unwriteable_reason}")
+            raise Violation(f"the recovered store cannot be closed: {store.flags.reason}")
     else:  # as if killed again, before anything was written
         store.abandon()
     before = image.tree()

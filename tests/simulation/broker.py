@@ -90,7 +90,7 @@ class SimulatedBroker(Machine):
         while True:
             await tasks.sleep(ROOM_AGAIN_AFTER_S)
             store = self.opened.store
-            if store.has_only_lacked_room and not store.lack_of_room() and self.member.may_open_store_again:
+            if store.flags.has_only_lacked_room and not store.lack_of_room() and self.member.may_open_store_again:
                 await self.member.open_store_again()
 
     def kill(self, *, is_power_cut: bool) -> None:
@@ -154,7 +154,7 @@ class SimulatedBroker(Machine):
     def _close(self) -> None:
         """After a failed flush the device may lack the log's end."""
         self.opened.close()
-        self.log_on_disk.was_closed = not self.opened.store.has_write_failed
+        self.log_on_disk.was_closed = not self.opened.store.flags.has_write_failed
         if not self.log_on_disk.was_closed:
             self.on_lost(self.log_on_disk.cut_power(self.world.random))
 

@@ -18,7 +18,7 @@ _CONTROLLER = "rmqserver.controller"
 
 MODULES = (
     "rmqserver.logs",
-    "rmqserver.boot_clock",
+    "rmqserver.system",
     "rmqserver.remoting.outward", "rmqserver.remoting.traffic",
     "rmqserver.store.append.confirmation",
     "rmqserver.store.epochs",

@@ -238,20 +238,8 @@ class OpenStore:
         self.flags.fail(NOT_WRITEABLE, error)
         return error
 
-    @property
-    def has_write_failed(self) -> bool:
-        return self.flags.has_write_failed
-
-    @property
-    def has_only_lacked_room(self) -> bool:
-        return self.flags.has_only_lacked_room
-
-    @property
-    def unwriteable_reason(self) -> str:
-        return self.flags.reason
-
     def why_not_writeable(self) -> str:
-        return self.unwriteable_reason or self.lack_of_room()
+        return self.flags.reason or self.lack_of_room()
 
     def _request_flush(self) -> None:
         if not self._is_flush_due:
@@ -264,7 +252,7 @@ class OpenStore:
             return
         self._is_flush_due = False
         disk = self.log_on_disk
-        if self.has_write_failed or disk.room is Room.NONE:
+        if self.flags.has_write_failed or disk.room is Room.NONE:
             self._failed("flush")
             self._on_flushed()
             return

@@ -31,7 +31,7 @@ from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.errors import UsageError
 from rmqproto.wire.signing import SigningKey
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
-from rmqserver.file_stamps import Stamps, stamps
+from rmqserver.system import Stamps, stamps
 
 log = logging.getLogger(__name__)
 

@@ -21,13 +21,13 @@ from rmqproto.headers.request_table import REQUEST_HEADERS
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.auth.plain_acl.plain_files import Account, Perm, PlainFiles
-from rmqserver.file_stamps import WATCH_INTERVAL_S
 from rmqserver.logs import Seldom
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
 from rmqserver.request_rules import SERVED
+from rmqserver.system import WATCH_INTERVAL_S
 
 log = logging.getLogger(__name__)
 

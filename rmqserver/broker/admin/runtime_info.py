@@ -112,8 +112,8 @@ class RuntimeInfo:
             "remainTransientStoreBufferNumbs": str(NO_TRANSIENT_POOL),
             "remainHowManyDataToFlush": bytes_text(store.written_offset - store.flushed_offset),
         }
-        if not store.is_writeable:  # a key of our own: Apache's broker only logs it
-            table["unwriteableReason"] = store.unwriteable_reason
+        if store.flags.refuses_writes:  # a key of our own: Apache's broker only logs it
+            table["unwriteableReason"] = store.flags.reason
         return table
 
     def _disk(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ import trio
 from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.queues.round import Arrival
-from rmqserver.store.queues.second_stage import is_wanted_untrusted
+from rmqserver.store.queues.walks import is_wanted_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from rmqserver.boot_clock import boot_ms
 from rmqserver.store.epochs import EpochFile
 from rmqserver.store.recovery.recovery import Recovered
+from rmqserver.system import boot_ms
 
 LEASE_PERCENT = 90
 """Share of the heartbeat time-out. The speeds of real clocks differ by less than one in a thousand."""

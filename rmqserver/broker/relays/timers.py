@@ -24,9 +24,8 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.store.queues.consume_queue import UNIT
 from rmqserver.store.results import MessageRefused, PutStatus
-from rmqserver.store.timers.checked_checkpoint import log_state
 from rmqserver.store.timers.log import Unit
-from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
+from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy, log_state
 from rmqserver.store.timers.wheel import DueSlot
 
 if TYPE_CHECKING:

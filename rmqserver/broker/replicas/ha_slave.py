@@ -151,10 +151,10 @@ class HaSlave:
     def _check_store(self) -> None:
         """Raises StoreFailed after an error, else the master would count on this copy. Raises NoRoom before a write
         fails: what is derived from the log needs room, too, and cannot go on after an error."""
-        if self._store.has_write_failed:
-            goes_on = self._store.has_only_lacked_room
+        if self._store.flags.has_write_failed:
+            goes_on = self._store.flags.has_only_lacked_room
             advice = "it goes on when there is room" if goes_on else "start this broker again when its disk is well"
-            raise StoreFailed(f"{self._store.unwriteable_reason}; {advice}")
+            raise StoreFailed(f"{self._store.flags.reason}; {advice}")
         if reason := self._store.lack_of_room():
             raise NoRoom(reason)
 

@@ -146,7 +146,7 @@ class PendingPuts:
                 self._note_time(written_s, puts)
         if self._store.flags.bits & NOT_WRITEABLE:
             while self._unsafe:
-                self._lose(self._unsafe.popleft().puts, self._store.unwriteable_reason)
+                self._lose(self._unsafe.popleft().puts, self._store.flags.reason)
 
     def give_up(self, reason: str) -> None:
         """Ends the puts that are left: nobody knows whether their messages stay."""

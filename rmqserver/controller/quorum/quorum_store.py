@@ -26,11 +26,11 @@ import msgspec
 import trio
 
 from rmqproto.errors import StorageError
-from rmqserver.boot_clock import boot_ms
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, StateSnapshot
 from rmqserver.controller.controller_store import ControllerName, Kept, LeadershipLost
 from rmqserver.controller.quorum.etcd import Etcd, EtcdError, KeyCondition, KeyPut, Revision
 from rmqserver.logs import Seldom
+from rmqserver.system import boot_ms
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
-from rmqserver.store.options import StoreOptions
+from rmqserver.store.options import StoreOptions, TimerOptions, TimerPaths
 from rmqserver.store.recovery.recovery import Recovered
-from rmqserver.store.timers.checked_checkpoint import log_state
-from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
+from rmqserver.store.timers.timer_check import log_state
 from rmqserver.store.timers.timer_store import TimerStore
 
 BREAKS = "the start breaks with"

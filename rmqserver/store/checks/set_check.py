@@ -14,7 +14,7 @@ from rmqserver.store.epochs import (
     epochs_in_untrusted,
     identity_parts_untrusted,
 )
-from rmqserver.store.sequences import sequence_file
+from rmqserver.store.sequences import sequence_table
 
 EPOCHS, IDENTITY, APPLIED = "epochFileCheckpoint", "brokerIdentity", "brokerIdentity-temp"
 SEQUENCES = "producerSequences"
@@ -89,7 +89,7 @@ def _add_identity(checked: CheckedStore) -> None:
 
 
 def _add_sequences(checked: CheckedStore) -> None:
-    if (data := _bytes(checked, SEQUENCES)) is not None and sequence_file.FILE.decode_untrusted(data) is None:
+    if (data := _bytes(checked, SEQUENCES)) is not None and sequence_table.FILE.decode_untrusted(data) is None:
         _add(
             checked, Severity.WARNING, FindingKind.SEQUENCES, "its checksum is another one", SEQUENCES,
             "makes it anew from the log", "does not read it",

@@ -11,9 +11,8 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.segments import file_size_in
-from rmqserver.store.options import StoreOptions
+from rmqserver.store.options import StoreOptions, TimerOptions, TimerPaths
 from rmqserver.store.recovery.directory import StoreDirectory
-from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 
 _DLEDGER_PREFIX = "dledger-"
 

@@ -23,7 +23,7 @@ from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.consume_queue import ConsumeQueue
-from rmqserver.store.timers.checked_checkpoint import log_state
+from rmqserver.store.timers.timer_check import log_state
 from rmqserver.store.timers.timer_store import TimerStore
 
 

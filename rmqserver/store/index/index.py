@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash
 from rmqserver.core import ENTRY, log_offsets_of
-from rmqserver.store.disk.disk import Disk, File
+from rmqserver.store.disk.disk import Disk
 from rmqserver.store.index.index_file import (
     NAME_DIGITS,
     IndexFile,
@@ -51,7 +51,7 @@ class Index:
             if size != expected:
                 hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
-            found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
+            found = IndexFile(self._disk.open(path, read_only=read_only), self._slot_count, self._unit_count)
             # Behind a file with room, an empty one is left from a crash before the full one's header was written.
             is_surplus = (
                 found.is_empty
@@ -71,9 +71,6 @@ class Index:
                 self.files.append(found)
             elif not read_only:
                 self._disk.unlink(path)
-
-    def _open(self, path: str, read_only: bool) -> File:
-        return self._disk.open(path, read_only=read_only)
 
     @property
     def end_log_offset(self) -> int:
@@ -104,7 +101,10 @@ class Index:
         done = live.put(entries)
         while done < len(entries):
             entries = entries[done:]
-            live = self._roll()
+            self._sealed.append(live)
+            self.has_new_seal = True
+            full, live = live, self._start_file()
+            live.header.follow(full.header)
             done = live.put(entries)
         live.write_ahead()
 
@@ -118,19 +118,11 @@ class Index:
             last = self.files[-1] = live
         return last
 
-    def _roll(self) -> LiveIndexFile:
-        full = self._live()
-        self._sealed.append(full)
-        self.has_new_seal = True
-        live = self._start_file()
-        live.header.follow(full.header)
-        return live
-
     def _start_file(self) -> LiveIndexFile:
         """The name is the local time, as in Apache's broker, but always later than any other."""
         self._disk.mkdir(self.directory)
         now_ms = self._clock_ms()
-        name = _file_name(now_ms)
+        name = time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000)) + f"{now_ms % 1000:03d}"
         if self.files and name <= (last := self.files[-1].path.rpartition("/")[2]):
             name = f"{int(last) + 1:0{NAME_DIGITS}d}"
         path = f"{self.directory}/{name}"
@@ -172,7 +164,3 @@ class Index:
         """Removes files, never the last, whose messages all lie before ``log_offset``."""
         while len(self.files) > 1 and self.files[0].header.end_log_offset < log_offset:
             self._disk.unlink(self.files.pop(0).path)
-
-
-def _file_name(now_ms: int) -> str:
-    return time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000)) + f"{now_ms % 1000:03d}"

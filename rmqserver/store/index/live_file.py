@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, index_units
 from rmqserver.core.simple import SLOTS_PER_PAGE_SHIFT
@@ -52,16 +53,11 @@ class LiveIndexFile(IndexFile):
         self._dirty = bytearray(pages)
         self._behind = bytearray()
         self._behind_first = self.header.next_unit
-        if self.header.next_unit > 1:
-            self._load_slots()
-
-    def _load_slots(self) -> None:
-        at, end = 0, 4 * self.slot_count
-        while at < end:
+        end = 4 * self.slot_count if self.header.next_unit > 1 else 0
+        for at in range(0, end, _LOAD_BYTES):
             data = self.file.pread(min(_LOAD_BYTES, end - at), HEADER.size + at)
             if data.count(0) != len(data):  # unused slots stay untouched memory
                 self._memory[at : at + len(data)] = _swapped(data)
-            at += len(data)
 
     def slot(self, number: int) -> int:
         return self._slots[number]
@@ -111,14 +107,12 @@ class LiveIndexFile(IndexFile):
             blank_at = self._units_at + INDEX_UNIT.size * self.header.next_unit
             self.file.pwrite(bytes(INDEX_UNIT.size), blank_at)
         self._write_units()
-        slots = [self._page_run(first, count) for first, count in _runs(pages)]
+        slots = []
+        for first, behind in _runs(pages):
+            start, stop = first * _PAGE_BYTES, min(behind * _PAGE_BYTES, 4 * self.slot_count)
+            slots.append((HEADER.size + start, _swapped(self._memory[start:stop])))
         self._dirty = bytearray(len(self._dirty))
         return Snapshot(self.file, self.header.pack(), self.header.end_timestamp_ms, slots)
-
-    def _page_run(self, first: int, count: int) -> tuple[int, bytes]:
-        start = first * _PAGE_BYTES
-        stop = min((first + count) * _PAGE_BYTES, 4 * self.slot_count)
-        return HEADER.size + start, _swapped(self._memory[start:stop])
 
 
 def _swapped(data: bytes) -> bytes:
@@ -131,11 +125,7 @@ def _swapped(data: bytes) -> bytes:
 
 
 def _runs(pages: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive page numbers as (first, count)."""
-    at = 0
-    while at < len(pages):
-        stop = at + 1
-        while stop < len(pages) and pages[stop] == pages[at] + stop - at:
-            stop += 1
-        yield pages[at], stop - at
-        at = stop
+    """Runs of consecutive page numbers, as the first and the one behind the last."""
+    for _, run in groupby(enumerate(pages), lambda pair: pair[1] - pair[0]):
+        numbers = [page for _, page in run]
+        yield numbers[0], numbers[-1] + 1

@@ -16,8 +16,7 @@ from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.log.commit_log import HOT_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
-from rmqserver.store.queues.second_stage import RecordWalk
-from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, sizes_struct
+from rmqserver.store.queues.walks import RecordWalk, UnitWalk, WalkLimits, offsets_struct, sizes_struct
 from rmqserver.store.results import GetResult, GetStatus, Walk
 
 TRANSFER_BYTES_MAX = 128 << 20

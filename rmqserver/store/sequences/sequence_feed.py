@@ -19,9 +19,8 @@ from rmqproto.message.special_messages import ProducerSequence, parse_sequence_u
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.queues.round import Sync
-from rmqserver.store.sequences import sequence_file
-from rmqserver.store.sequences.sequence_file import Saved
-from rmqserver.store.sequences.sequence_table import LineKey, Places, SequenceTable
+from rmqserver.store.sequences import sequence_table
+from rmqserver.store.sequences.sequence_table import LineKey, Places, Saved, SequenceTable
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.checkpoint import Checkpoint
@@ -85,7 +84,7 @@ class SequenceFeed:
         self._is_open = True
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        saved = sequence_file.FILE.read(self._store.disk, self._path)
+        saved = sequence_table.FILE.read(self._store.disk, self._path)
         if saved is None:
             if self._store.disk.is_file(self._path):
                 _log.warning("event=producer-sequences-read-again reason='%s is damaged'", self._path)
@@ -109,7 +108,7 @@ class SequenceFeed:
 
     def _load(self, saved: Saved) -> bool:
         try:
-            self.table.lines = dict(map(sequence_file.line_of, saved.lines))
+            self.table.lines = dict(map(sequence_table.line_of, saved.lines))
         except ValueError:
             return False
         return True
@@ -192,14 +191,14 @@ class SequenceFeed:
         self._saved_offset = log_offset
         self.table.forget_quiet(store.clock_ms())
         known = ((key, line.before(log_offset)) for key, line in self.table.lines.items())
-        lines = [sequence_file.saved_line(key, line) for key, line in known if line is not None]
+        lines = [sequence_table.saved_line(key, line) for key, line in known if line is not None]
         mark_offset = store.last_record_offset
         record = store.log.record(mark_offset)
         saved = Saved(log_offset if record else 0, mark_offset, crc32(record or b""), lines if record else [])
 
         def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
             try:
-                sequence_file.FILE.write(store.disk, self._path, saved)
+                sequence_table.FILE.write(store.disk, self._path, saved)
             except OSError as error:  # the older file stays, and is still true; the log is read from there
                 _log.error("event=producer-sequences-not-saved path=%s reason=%r", self._path, str(error))
 

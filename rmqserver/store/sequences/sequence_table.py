@@ -1,14 +1,19 @@
 """Producers that number their messages, and where the newest messages of each in each queue are: so a message that is
-sent again is recognised. Nothing here asks a clock, a file or a socket."""
+sent again is recognised; and the form in which the table is kept (``producerSequences``, ours alone). Nothing here asks
+a clock, a file or a socket."""
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import msgspec
+
 from rmqproto.message.special_messages import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
+from rmqserver.store.disk.whole_files import PackedFile
 
 LINES_MAX = 10_000
 """Pairs of a producer and a queue. One more replaces the pair that was quiet longest."""
@@ -137,3 +142,44 @@ class SequenceTable:
             if self.lines[key].last_stored_ms + KEPT_MS >= now_ms:
                 return
             del self.lines[key]
+
+
+SavedLine = tuple[str, str, int, int, int, int, bytes]
+"""Producer id, topic, queue id, epoch, last sequence, store time of the last one in ms, places (i64, big-endian)."""
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """The table, as derived from the log up to ``log_offset``: it saves a start reading that part. The record at
+    ``mark_offset`` before it has the checksum ``mark_crc``; in another log it does not."""
+
+    log_offset: int
+    mark_offset: int
+    mark_crc: int
+    lines: list[SavedLine]
+
+
+FILE = PackedFile(b"RMQS", 1, Saved)
+
+
+def saved_line(key: LineKey, line: SequencedMessages) -> SavedLine:
+    return (*key, line.epoch, line.last_sequence, line.last_stored_ms, _big_endian(line.places).tobytes())
+
+
+def line_of(saved: SavedLine) -> tuple[LineKey, SequencedMessages]:
+    """ValueError if the places are incomplete."""
+    producer_id, topic, queue_id, epoch, last_sequence, last_stored_ms, raw = saved
+    places = array("q")
+    places.frombytes(raw)
+    if not places or len(places) % 2:
+        raise ValueError("half a place")
+    return LineKey(producer_id, topic, queue_id), SequencedMessages(
+        epoch, last_sequence, last_stored_ms, _big_endian(places)
+    )
+
+
+def _big_endian(places: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        return places
+    turned = array("q", places)
+    turned.byteswap()
+    return turned

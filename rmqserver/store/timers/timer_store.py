@@ -16,17 +16,18 @@ from dataclasses import replace
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, make_directory
 from rmqserver.store.disk.segments import FileCache
-from rmqserver.store.timers.checked_checkpoint import LogState, true_checkpoint
+from rmqserver.store.options import TimerOptions, TimerPaths
 from rmqserver.store.timers.log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerLog, Unit
 from rmqserver.store.timers.timer_check import (
     FROM_QUEUE,
     NOTE_SLOTS_MAX,
     TIMER_CHECK_SIZE_BYTES,
     DeliveryNote,
+    LogState,
     NotedCopy,
     TimerCheckpoint,
+    true_checkpoint,
 )
-from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.wheel import NOTHING, SLOTS_PER_TURN, DueSlot, Slot, TimerWheel
 
 _log = logging.getLogger(__name__)

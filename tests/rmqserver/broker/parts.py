@@ -10,8 +10,8 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import TimerPaths
 from rmqserver.store.sequences.sequence_feed import SequenceFeed
-from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 
 

@@ -21,7 +21,7 @@ from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import GetResult
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import put
-from tests.rmqserver.store.queues.test_second_stage import SlowDisk
+from tests.rmqserver.store.queues.test_walks import SlowDisk
 from tests.support.servers import topic_config
 from tests.support.stub_connection import StubConnection
 

@@ -1,4 +1,4 @@
-from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue, render
+from rmqserver.metrics.broker_families import COUNTER, GAUGE, Family, LabelledValue, render
 
 
 def test_a_family_as_prometheus_reads_it() -> None:

@@ -264,12 +264,13 @@ async def test_another_store_that_does_not_open_ends_the_server(
 @pytest.mark.trio
 async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock: object) -> None:
     """A disk tells nothing of a quota: it seems to have room, and clients would see a restart each second."""
-    store = SimpleNamespace(has_only_lacked_room=True, has_write_failed=True, lack_of_room=str, unwriteable_reason="")
+    flags = SimpleNamespace(has_only_lacked_room=True, has_write_failed=True, reason="")
+    store = SimpleNamespace(flags=flags, lack_of_room=str)
     opened_s: list[float] = []
 
     async def reopen(*_: object, sow: bool) -> None:
         opened_s.append(trio.current_time() - began_s)
-        store.has_write_failed = len(opened_s) != 9
+        flags.has_write_failed = len(opened_s) != 9
 
     host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen, _member=None)
     began_s = trio.current_time()
@@ -278,5 +279,5 @@ async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock
             nursery.start_soon(BrokerHost._reopen_when_there_is_room, host)
             await trio.sleep(320.5)
             assert opened_s == pytest.approx([1, 3, 7, 15, 31, 63, 127, 191, 255])
-            store.has_write_failed = True
+            flags.has_write_failed = True
     assert opened_s[9] == pytest.approx(321), "it had held: as at first"

@@ -264,9 +264,9 @@ def test_after_a_failed_write_nothing_is_acknowledged_or_taken_and_reads_go_on(m
     with pytest.raises(StorageError, match="commitlog"):
         store.commit()
     disk.fail.clear()
-    assert not store.is_writeable
-    assert "device error" in store.unwriteable_reason
-    assert not store.has_only_lacked_room
+    assert store.flags.refuses_writes
+    assert "device error" in store.flags.reason
+    assert not store.flags.has_only_lacked_room
     with pytest.raises(MessageRefused) as refused:
         put(store)
     assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
@@ -286,7 +286,7 @@ def test_a_failed_flush_is_never_tried_again(make_store: MakeStore) -> None:
     store.flush()
     disk.fail.clear()
     store.flush()
-    assert not store.is_writeable
+    assert store.flags.refuses_writes
     assert store.max_offset("T", 0) == store.flushed_offset == 0
     assert store.close() is False
 

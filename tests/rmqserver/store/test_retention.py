@@ -214,7 +214,7 @@ def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, d
     assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
     disk.used_percent = 88
     store.clean_expired()
-    assert not store.is_writeable
+    assert store.flags.refuses_writes
     assert store.why_not_writeable()
     disk.used_percent = 85
     store.clean_expired()
@@ -228,7 +228,7 @@ def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, dis
     disk.free_bytes = 255 << 20
     assert "255 MiB left" in store.why_not_writeable()
     store.clean_expired()
-    assert "255 MiB left" in store.unwriteable_reason
+    assert "255 MiB left" in store.flags.reason
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say which files are open")

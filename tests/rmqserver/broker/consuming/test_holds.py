@@ -284,7 +284,7 @@ def record(**properties: str) -> bytes:
     )  # fmt: skip
 
 
-def test_second_stage_is_asked_with_the_properties_of_what_arrived(bench: Bench) -> None:
+def test_walks_is_asked_with_the_properties_of_what_arrived(bench: Bench) -> None:
     bench.records += [record(a="1"), record(a="2"), b"damaged"]
 
     def wants(value: bytes) -> MessageFilter:

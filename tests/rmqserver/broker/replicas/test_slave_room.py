@@ -121,7 +121,7 @@ def test_a_full_disk_is_waited_for(
     else:
         disk.is_full = True
     trio.run(run_until_seen, HaSlave(BrokerConfig(), slave), slave, Master(parts), disk)
-    assert slave.is_writeable
+    assert not slave.flags.refuses_writes
     assert slave.confirmed_offset == slave.written_offset
 
 

@@ -132,7 +132,7 @@ def test_send_whose_write_failed_is_refused(store: MessageStore, waiting: Waitin
         assert (refused.remark or "").startswith("service not available now. ")
         assert "commitlog" in (refused.remark or "")  # the remark names the file
         assert refused.ext == {}
-    assert not store.is_writeable
+    assert store.flags.refuses_writes
 
 
 @pytest.mark.parametrize("store", [FlushMode.SYNC], indirect=True)

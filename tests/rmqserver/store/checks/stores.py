@@ -17,9 +17,8 @@ from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.options import StoreOptions
-from rmqserver.store.timers.checked_checkpoint import log_state
-from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
+from rmqserver.store.options import StoreOptions, TimerOptions, TimerPaths
+from rmqserver.store.timers.timer_check import log_state
 from rmqserver.store.timers.timer_store import TimerStore
 from tests.rmqserver.store.conftest import HOST, put
 from tests.support.clock import Clock

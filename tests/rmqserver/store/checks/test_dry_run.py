@@ -11,8 +11,7 @@ from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import file_size_in
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.options import StoreOptions
-from rmqserver.store.timers.timer_options import TimerOptions
+from rmqserver.store.options import StoreOptions, TimerOptions
 from tests.rmqserver.store.golden import SIZES, unpack
 from tests.support.clock import Clock
 from tests.support.quick import first_is_quick

@@ -18,8 +18,8 @@ from rmqserver.store.checks.finding import StoreFinding
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.timers.checked_checkpoint import log_state
-from rmqserver.store.timers.timer_options import TimerPaths
+from rmqserver.store.options import TimerPaths
+from rmqserver.store.timers.timer_check import log_state
 from rmqserver.store.timers.timer_store import TimerStore
 from tests.rmqserver.store.checks.stores import NOW_MS, OPTIONS, TIMERS, Damaged, fill
 from tests.support.clock import Clock

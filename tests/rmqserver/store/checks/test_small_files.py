@@ -13,7 +13,7 @@ from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.whole_files import BACKUP
 from rmqserver.store.epochs import Epoch, EpochFile, EpochList
-from rmqserver.store.sequences import sequence_file
+from rmqserver.store.sequences import sequence_table
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.store.checks.stores import Damaged, fill
 from tests.rmqserver.store.golden import unpack
@@ -32,7 +32,7 @@ def member(tmp_path_factory: Any) -> Path:
         file.epochs = EpochList(epochs)
         file.save()
     identity(root).save(2)
-    sequence_file.FILE.write(OsDisk(), f"{root}/{SEQUENCES}", sequence_file.Saved(0, 0, 0, []))
+    sequence_table.FILE.write(OsDisk(), f"{root}/{SEQUENCES}", sequence_table.Saved(0, 0, 0, []))
     return root
 
 

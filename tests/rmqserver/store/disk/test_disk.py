@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rmqserver.store.disk.disk import DiskUsage, OsDisk
-from rmqserver.store.disk.doorbell import Doorbell
+from rmqserver.store.log.flusher import Doorbell
 
 
 def test_a_new_file_has_its_full_size_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:

@@ -340,7 +340,7 @@ def test_entries_that_cannot_be_written_are_a_reason_to_refuse_writes(make_store
     store.disk.on_call = fail  # type: ignore[attr-defined]
     put_many(store, 3)
     store.flush()
-    assert "the index cannot go on: /store/index/" in store.unwriteable_reason
+    assert "the index cannot go on: /store/index/" in store.flags.reason
     store.disk.on_call = None  # type: ignore[attr-defined]
     assert not store.close()
 
@@ -358,8 +358,8 @@ def test_a_log_that_cannot_be_read_for_the_index_is_a_reason_to_refuse_writes(ma
     store.disk.on_call = fail  # type: ignore[attr-defined]
     while store.dispatch_some():
         pass
-    assert "the index cannot go on: /store/commitlog/" in store.unwriteable_reason
-    assert not store.has_only_lacked_room
+    assert "the index cannot go on: /store/commitlog/" in store.flags.reason
+    assert not store.flags.has_only_lacked_room
     store.disk.on_call = None  # type: ignore[attr-defined]
 
 

@@ -15,10 +15,9 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.cut_back import cut_back
-from rmqserver.store.sequences import sequence_file, sequence_table
+from rmqserver.store.sequences import sequence_table
 from rmqserver.store.sequences.sequence_feed import SequenceFeed
-from rmqserver.store.sequences.sequence_file import Saved
-from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
+from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, Saved, SequenceTable, StoredPlace
 from tests.support.clock import Clock
 
 from ..conftest import TINY, put
@@ -127,16 +126,16 @@ def test_a_damaged_file_is_none(noise: bytes, at: int, flip: int) -> None:
     table = SequenceTable()
     for number in numbered(3, KEY):
         table.add(KEY, number, [StoredPlace(7, 8)], 9)
-    saved = Saved(100, 7, 8, [sequence_file.saved_line(key, line) for key, line in table.lines.items()])
-    data = bytearray(sequence_file.FILE.encode(saved))
-    found = sequence_file.FILE.decode_untrusted(bytes(data))
+    saved = Saved(100, 7, 8, [sequence_table.saved_line(key, line) for key, line in table.lines.items()])
+    data = bytearray(sequence_table.FILE.encode(saved))
+    found = sequence_table.FILE.decode_untrusted(bytes(data))
     assert found == saved
-    key, line = sequence_file.line_of(found.lines[0])
+    key, line = sequence_table.line_of(found.lines[0])
     assert (key, line.last_sequence, line.place(0)) == (KEY, 2, StoredPlace(7, 8))
     data[at % len(data)] ^= flip
-    assert sequence_file.FILE.decode_untrusted(bytes(data)) is None
-    assert sequence_file.FILE.decode_untrusted(bytes(data[: at % len(data)])) is None
-    assert sequence_file.FILE.decode_untrusted(noise) is None
+    assert sequence_table.FILE.decode_untrusted(bytes(data)) is None
+    assert sequence_table.FILE.decode_untrusted(bytes(data[: at % len(data)])) is None
+    assert sequence_table.FILE.decode_untrusted(noise) is None
 
 
 # --- against a model -------------------------------------------------------------------------------------------------
@@ -199,7 +198,7 @@ class Run:
         if event == "lose file":
             (self.root / "producerSequences").unlink(missing_ok=True)
         elif event == "other log":
-            (self.root / "producerSequences").write_bytes(sequence_file.FILE.encode(Saved(written, 0, 1, [])))
+            (self.root / "producerSequences").write_bytes(sequence_table.FILE.encode(Saved(written, 0, 1, [])))
         self.opened = Opened(self.root)
 
     def found(self) -> Sent:

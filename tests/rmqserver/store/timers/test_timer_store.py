@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache
-from rmqserver.store.timers.checked_checkpoint import LogState
+from rmqserver.store.options import TimerOptions, TimerPaths
 from rmqserver.store.timers.log import UNIT_SIZE_BYTES, Unit
 from rmqserver.store.timers.timer_check import (
     FROM_QUEUE,
     NOTE_SIZE_MAX_BYTES,
     TIMER_CHECK_SIZE_BYTES,
     DeliveryNote,
+    LogState,
     NotedCopy,
     TimerCheckpoint,
 )
-from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 from rmqserver.store.timers.wheel import SLOT, DueSlot, Slot, TimerWheel
 from tests.rmqserver.store.golden import unpack

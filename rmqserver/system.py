@@ -1,10 +1,18 @@
-"""Tells whether files have changed. They are checked from time to time, because some file systems do not report
-changes."""
+"""What is asked of the operating system: a clock for promises to other machines, such as leases, which do not wait
+while this one sleeps; and whether files have changed, which some file systems do not report."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
+
+
+def boot_ms() -> int:
+    """A clock that is never set, and continues while the machine sleeps. On Linux, ``time.monotonic`` and trio's clock
+    stand still then."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
 
 WATCH_INTERVAL_S = 0.5
 """The interval of Apache's ``FileWatchService``."""

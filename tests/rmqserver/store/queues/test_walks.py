@@ -20,9 +20,9 @@ from rmqserver.core import IS_NATIVE, simple
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.queues import second_stage
+from rmqserver.store.queues import walks
 from rmqserver.store.queues.consume_queue import UNIT
-from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
+from rmqserver.store.queues.walks import READ_BYTES_MAX, is_wanted_untrusted
 from rmqserver.store.results import GetResult, GetStatus
 
 from ..conftest import TINY, MakeStore, put
@@ -262,7 +262,7 @@ def test_a_filter_by_values_takes_what_one_by_properties_takes(
     if is_native and not IS_NATIVE:
         pytest.skip("it was installed without a C compiler")
     if not is_native:
-        monkeypatch.setattr(second_stage, "take_wanted", simple.take_wanted)
+        monkeypatch.setattr(walks, "take_wanted", simple.take_wanted)
     store = make_store(options=ROOMY)
     put_numbered(store, list(range(9)))
     asked: list[tuple[bytes | None, ...]] = []
