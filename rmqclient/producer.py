@@ -47,10 +47,9 @@ from rmqproto.errors import (
     RocketMQError,
     UsageError,
 )
-from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message.compression import LEVEL, check_compression
-from rmqproto.message.special_messages import RecallHandle, parse_recall_untrusted
+from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
@@ -210,8 +209,12 @@ class Producer(Lifetime):
         RequestTimeoutError if none comes; errors of the send as of ``send``. The reply has no offsets."""
         deadline_s = anyio.current_time() + timeout_s
         await self._writable(message.topic)
+        # The reply may come over any broker of a known route. Each is tried once, so that one that is down delays only
+        # one request.
+        unknown = self._client.routes.broker_addresses() - self._greeted
+        self._greeted |= unknown
         with anyio.CancelScope(deadline=deadline_s):
-            await self._be_known()
+            await self._client.heartbeat_to(unknown - set(self._client.channels.addresses))
         with self._open_requests.opened() as opened:
             await self.send(opened.request(message, self._client.client_id, timeout_s), timeout_s=timeout_s)
             with anyio.CancelScope(deadline=deadline_s):
@@ -237,25 +240,21 @@ class Producer(Lifetime):
         except ProtocolError as error:
             raise UsageError(f"{error}: {handle[:80]!r}") from None
         await self._writable(recalled.topic)
-        try:
-            await self._recall(handle, recalled, self._timeout_s if timeout_s is None else timeout_s)
-        except RefusedError:
-            self._trace_recall(recalled, is_success=False)
-            raise
-        self._trace_recall(recalled, is_success=True)
-        return recalled.unique_key
-
-    async def _recall(self, handle: str, recalled: RecallHandle, timeout_s: float) -> None:
         header = RecallHeader(
-            producer_group=self.group,
-            topic=recalled.topic,
-            recall_handle=handle,
-            broker_name=recalled.broker_name,
+            producer_group=self.group, topic=recalled.topic, recall_handle=handle, broker_name=recalled.broker_name
         )
-        await self._client.channels.request(
-            self._client.routes.master(recalled.broker_name), RequestCode.RECALL_MESSAGE, to_ext(header),
-            timeout_s=timeout_s,
-        )  # fmt: skip
+        address = self._client.routes.master(recalled.broker_name)
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        refused: RefusedError | None = None
+        try:
+            await self._client.channels.request(address, RequestCode.RECALL_MESSAGE, header, timeout_s=timeout_s)
+        except RefusedError as error:
+            refused = error
+        if self._traces is not None:
+            self._traces.recalled(recalled.topic, recalled.unique_key, is_success=refused is None)
+        if refused is not None:
+            raise refused
+        return recalled.unique_key
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that ``send`` uses in turn. RefusedError with code 17 for a topic that does not exist."""
@@ -417,22 +416,11 @@ class Producer(Lifetime):
         self._turns.took(queue.broker_name, began_s)
         return send_result_untrusted(answer, message_ids, queue)
 
-    async def _be_known(self) -> None:
-        """Introduces this client to every broker of a known route, because the reply may come over any of them. Each
-        broker is tried once, so that one that is down delays only one request."""
-        unknown = self._client.routes.broker_addresses() - self._greeted
-        self._greeted |= unknown
-        await self._client.heartbeat_to(unknown - set(self._client.channels.addresses))
-
     def _trace(self, messages: list[Message], result: SendResult, began_s: float) -> None:
         if self._traces is not None:
             with contextlib.suppress(ConnectError):  # the route may be gone, but a stored send must not fail
                 store_addr = self._client.routes.master_of(result.queue)
                 self._traces.published(messages, result, store_addr, began_s)
-
-    def _trace_recall(self, recalled: RecallHandle, *, is_success: bool) -> None:
-        if self._traces is not None:
-            self._traces.recalled(recalled.topic, recalled.unique_key, is_success=is_success)
 
     def _sends_to(self, queue: MessageQueue) -> SendRequests:
         placed = self._client.routes.placed(queue)

@@ -5,7 +5,6 @@ or fails the operation that it records."""
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Collection
@@ -15,9 +14,7 @@ import anyio
 
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.sending import STORED_CODES, SendRequests
-from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.errors import RocketMQError
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TRACE_TOPIC
@@ -85,7 +82,8 @@ class Traces:
             self._dropped_count = 0
         while self._waiting:
             try:
-                await self._send(client, self._batch())
+                group = f"_INNER_TRACE_PRODUCER-{self._group}"
+                await client.send_on_its_own(group, self._batch(), create=True)
             except RocketMQError as error:
                 log.warning("traces not sent group=%s error=%s", self._group, error)
 
@@ -193,16 +191,6 @@ class Traces:
             texts.append(record.text)
             keys |= record.keys
         return Message(self._topic, "".join(texts).encode(), keys=sorted(keys))
-
-    async def _send(self, client: ClientInstance, message: Message) -> None:
-        routes = client.routes
-        writable = (await routes.queues(self._topic, create=True)).writable
-        if not writable:
-            raise NotFoundError(f"topic {self._topic} has no queue that can be written")
-        queue = random.choice(writable)
-        ext, body, _ = SendRequests(queue, f"_INNER_TRACE_PRODUCER-{self._group}").of(message)
-        address = routes.master_of(queue)
-        await client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
 
 
 def _message_type(message: Message) -> int:

@@ -6,7 +6,8 @@ import dataclasses
 import inspect
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from typing import Protocol, TypeVar, cast
 
@@ -159,40 +160,25 @@ class TransactionProducer(Producer):
 
     async def _end_half(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
         """Ends the half message. The local transaction is already done, so no RocketMQError is raised, even for a
-        damaged answer to the send."""
-        try:
+        damaged answer to the send: the broker asks again."""
+        with _not_ended_logged(sent.message_id):
             log_offset = parse_offset_id_untrusted(sent.offset_message_id).log_offset
-            broker_name = self._client.routes.placed(sent.queue).broker_name
-        except RocketMQError as error:
-            _log_not_ended(sent.message_id, error)
-            return
-        header = EndTransactionHeader(
-            topic=message.topic,
-            producer_group=self.group,
-            tran_state_table_offset=sent.queue_offset,
-            commit_log_offset=log_offset,
-            commit_or_rollback=state.value,
-            msg_id=sent.message_id,
-            transaction_id=sent.message_id,
-            broker_name=broker_name,
-        )
-        await self._say_end(message, broker_name, header)
+            await self._say_end(message, state, EndTransactionHeader(
+                topic=message.topic, producer_group=self.group, tran_state_table_offset=sent.queue_offset,
+                commit_log_offset=log_offset, commit_or_rollback=state.value, msg_id=sent.message_id,
+                transaction_id=sent.message_id, broker_name=self._client.routes.placed(sent.queue).broker_name,
+            ))  # fmt: skip
 
     async def _say_end(
-        self, message: Message | ReceivedMessage, broker_name: str, header: EndTransactionHeader
+        self, message: Message | ReceivedMessage, state: LocalTransactionState, header: EndTransactionHeader
     ) -> None:
-        """Sends the outcome. If this fails, the broker asks again."""
-        try:
-            address = self._client.routes.master(broker_name)
-            code = RequestCode.END_TRANSACTION
-            await self._client.channels.oneway(address, code, header, timeout_s=self._timeout_s)
-        except RocketMQError as error:
-            _log_not_ended(header.transaction_id, error)
-            return
+        address = self._client.routes.master(header.broker_name or "")
+        await self._client.channels.oneway(address, RequestCode.END_TRANSACTION, header, timeout_s=self._timeout_s)
         if self._traces is not None:
-            state = APACHES_WORDS[LocalTransactionState(header.commit_or_rollback)]
             is_from_check = header.from_transaction_check
-            self._traces.transaction_ended(message, header.msg_id, state, address, is_from_check=is_from_check)
+            self._traces.transaction_ended(
+                message, header.msg_id, APACHES_WORDS[state], address, is_from_check=is_from_check
+            )  # fmt: skip
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
@@ -212,18 +198,13 @@ class TransactionProducer(Producer):
         except Exception:  # the edge of the application's code: the broker asks again
             log.exception("check of a transaction failed id=%s", header.transaction_id)
             state = LocalTransactionState.UNKNOWN
-        answer = EndTransactionHeader(
-            topic=header.topic,
-            producer_group=self.group,
-            tran_state_table_offset=header.tran_state_table_offset,
-            commit_log_offset=header.commit_log_offset,
-            commit_or_rollback=state.value,
-            from_transaction_check=True,
-            msg_id=message.message_id,
-            transaction_id=header.transaction_id,
-            broker_name=header.broker_name,
-        )
-        await self._say_end(message, message.broker_name, answer)
+        with _not_ended_logged(header.transaction_id):
+            await self._say_end(message, state, EndTransactionHeader(
+                topic=header.topic, producer_group=self.group, tran_state_table_offset=header.tran_state_table_offset,
+                commit_log_offset=header.commit_log_offset, commit_or_rollback=state.value,
+                from_transaction_check=True, msg_id=message.message_id, transaction_id=header.transaction_id,
+                broker_name=header.broker_name,
+            ))  # fmt: skip
         return b""
 
     async def _start(self, nursery: TaskGroup) -> None:
@@ -246,8 +227,12 @@ class BlockingTransactionProducer(BlockingProducer):
     send_in_transaction = called(TransactionProducer.send_in_transaction)
 
 
-def _log_not_ended(transaction_id: str | None, error: RocketMQError) -> None:
-    log.warning("transaction not ended id=%s error=%s", transaction_id, error)
+@contextmanager
+def _not_ended_logged(transaction_id: str | None) -> Iterator[None]:
+    try:
+        yield
+    except RocketMQError as error:
+        log.warning("transaction not ended id=%s error=%s", transaction_id, error)
 
 
 async def _ask(

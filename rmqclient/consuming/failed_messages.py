@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import logging
-import random
 
 import anyio
 
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.sending import STORED_CODES, SendRequests
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.headers.tables import GroupHeader
@@ -130,10 +128,4 @@ class FailedMessages:
             delay_level=delay_level,
             flag=message.stored.flag,
         )
-        writable = (await self._client.routes.queues(copy.topic)).writable
-        if not writable:
-            raise NotFoundError(f"topic {copy.topic} has no queue that can be written")
-        queue = random.choice(writable)
-        ext, body, _ = SendRequests(queue, INNER_PRODUCER_GROUP).of(copy)
-        address = self._client.routes.master_of(queue)
-        await self._client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
+        await self._client.send_on_its_own(INNER_PRODUCER_GROUP, copy, create=False)

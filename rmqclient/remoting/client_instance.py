@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import socket
 import ssl
 import time
@@ -14,12 +15,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rmqclient.addresses import parse_namesrvs, split_address
+from rmqclient.message import Message
 from rmqclient.remoting.channel import resolved
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
 from rmqclient.remoting.routes import Routes
+from rmqclient.sending import STORED_CODES, SendRequests
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.codes import RequestCode
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.wire import fastjson
 from rmqproto.wire.credentials import Credentials
@@ -95,6 +98,17 @@ class ClientInstance:
         if self._heartbeat is None or address not in self.routes.broker_addresses():
             return None
         return fastjson.dumps(self._heartbeat(self.client_id))
+
+    async def send_on_its_own(self, group: str, message: Message, *, create: bool) -> None:
+        """Sends a message of the client itself to any writable queue. ``create`` as of ``Routes.queues``.
+        RocketMQError; NotFoundError if there is no such queue."""
+        writable = (await self.routes.queues(message.topic, create=create)).writable
+        if not writable:
+            raise NotFoundError(f"topic {message.topic} has no queue that can be written")
+        queue = random.choice(writable)
+        ext, body, _ = SendRequests(queue, group).of(message)
+        address = self.routes.master_of(queue)
+        await self.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
 
     async def unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
         """Tells every broker that knows this client that it is gone, so that others take over at once. A broker that

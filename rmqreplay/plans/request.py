@@ -189,68 +189,50 @@ def _target(request: ReplayRequest) -> TargetRule:
 
 
 def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
-    if (request.name_server is None) == (request.path is None):
-        raise UsageError("the messages come either from a cluster (-n) or from files (--store, --archive)")
-    if target.kind == "topic":
-        check_target_topic(target.name)
-        if target.name in topics and request.target_name_server is None:
-            raise UsageError(f"{target.name} would be replayed into itself, endlessly")
-    if target.kind == "same" and request.dlq_group is None and request.target_name_server is None:
-        raise UsageError(
-            "--to same sends a topic's messages back into it", hint="--to topic:NAME, or --target-name-server"
-        )
-    if target.kind == "file" and request.transform != Transform():
-        changes = ", ".join(changing_options(request.transform))
-        raise UsageError("a file gets the messages unchanged", hint=f"leave out {changes}")
-    if request.path is not None and target.kind != "file" and request.target_name_server is None:
-        raise UsageError("files do not say where to send to", hint="--target-name-server HOST:PORT")
-    if request.offsets is not None and (
-        request.start_ms is not None or request.end_ms is not None or request.from_group
-    ):
-        raise UsageError("offsets, times or a group's position: only one of them can say where to begin and end")
-    _check_dedup(request)
-    _check_parking(request, topics, target)
-    _check_delay(request, target)
-    check_transform(request.transform, at_least_once=request.at_least_once)
+    transform, is_file = request.transform, target.kind == "file"
+    has_target_cluster, park_topic = request.target_name_server is not None, request.transform.park_topic
+    has_times = request.start_ms is not None or request.end_ms is not None
+    wrong = [
+        ((request.name_server is None) == (request.path is None),
+         "the messages come either from a cluster (-n) or from files (--store, --archive)", None),
+        (target.kind == "topic" and target.name in topics and not has_target_cluster,
+         f"{target.name} would be replayed into itself, endlessly", None),
+        (target.kind == "same" and request.dlq_group is None and not has_target_cluster,
+         "--to same sends a topic's messages back into it", "--to topic:NAME, or --target-name-server"),
+        (is_file and transform != Transform(),
+         "a file gets the messages unchanged", f"leave out {', '.join(changing_options(transform))}"),
+        (request.path is not None and not is_file and not has_target_cluster,
+         "files do not say where to send to", "--target-name-server HOST:PORT"),
+        (request.offsets is not None and bool(has_times or request.from_group),
+         "offsets, times or a group's position: only one of them can say where to begin and end", None),
+        (request.dedup is not None and request.dedup not in DEDUP_KINDS,
+         f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}", None),
+        (request.dedup_keep not in DEDUP_KEEPS,
+         f"--dedup-keep {request.dedup_keep} is none of {', '.join(DEDUP_KEEPS)}", None),
+        (park_topic is not None and transform.redrives_max is None,
+         "--park-topic takes dead letters that were redriven too often: it needs --dlq", None),
+        (park_topic is not None and park_topic in [*topics, target.name if target.kind == "topic" else None],
+         f"--park-topic {park_topic} is where the messages come from, or go to anyway", None),
+        (request.at_least_once and not transform.delay_level,
+         "--at-least-once is for --delay-level: everything else is sent once", None),
+        (bool(transform.delay_level) and target.kind == "group",
+         "a delayed redrive to a group could not be watched for messages that come straight back",
+         "--to same, or --to topic:NAME"),
+        (bool(transform.delay_level and request.canary),
+         "--canary waits for consumers to take its messages, and delayed ones come later", None),
+        (bool(request.canary) and is_file, "--canary waits for consumers, and a file has none", None),
+    ]  # fmt: skip
+    for is_wrong, text, hint in wrong:
+        if is_wrong:
+            raise UsageError(text, hint=hint)
+    for topic in filter(None, (target.name if target.kind == "topic" else None, park_topic)):
+        check_target_topic(topic)
+    check_transform(transform, at_least_once=request.at_least_once)
     checked_sql92(request.selection.sql92)
     for path in request.selection.json_values or ():
         parse_path(path)
     if request.selection.body_pattern:
         compile_pattern(request.selection.body_pattern)
-    if request.canary and target.kind == "file":
-        raise UsageError("--canary waits for consumers, and a file has none")
-
-
-def _check_dedup(request: ReplayRequest) -> None:
-    if request.dedup is not None and request.dedup not in DEDUP_KINDS:
-        raise UsageError(f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}")
-    if request.dedup_keep not in DEDUP_KEEPS:
-        raise UsageError(f"--dedup-keep {request.dedup_keep} is none of {', '.join(DEDUP_KEEPS)}")
-
-
-def _check_parking(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
-    park_topic = request.transform.park_topic
-    if park_topic is None:
-        return
-    if request.transform.redrives_max is None:
-        raise UsageError("--park-topic takes dead letters that were redriven too often: it needs --dlq")
-    check_target_topic(park_topic)
-    if park_topic in topics or (target.kind == "topic" and park_topic == target.name):
-        raise UsageError(f"--park-topic {park_topic} is where the messages come from, or go to anyway")
-
-
-def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
-    if not request.transform.delay_level:
-        if request.at_least_once:
-            raise UsageError("--at-least-once is for --delay-level: everything else is sent once")
-        return
-    if target.kind == "group":
-        raise UsageError(
-            "a delayed redrive to a group could not be watched for messages that come straight back",
-            hint="--to same, or --to topic:NAME",
-        )
-    if request.canary:
-        raise UsageError("--canary waits for consumers to take its messages, and delayed ones come later")
 
 
 def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source, list[str]]:
