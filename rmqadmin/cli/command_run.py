@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, PickedFields, ask_columns, pick_fields
+from rmqadmin.cli.output.asked_columns import AS_USUAL, Look, ask_columns, pick_fields
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import write
 from rmqadmin.cli.parsing.registry_command import result_types
@@ -48,8 +48,12 @@ def run_command(
             f"mqadmin has no command {entry.name}: nothing was done",
             hint="Use another format, for example --output table.",
         )
-    picked = _fields_to_show(entry, common)
-    look = Look(format, color, _columns_to_show(entry, common, format), picked)
+    picked, asked = None, AS_USUAL
+    if common.json_fields is not None:
+        picked = pick_fields(common.json_fields, common.jq, result_types(entry))
+    if common.columns is not None or common.no_header:
+        asked = ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
+    look = Look(format, color, asked, picked)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
@@ -107,20 +111,6 @@ def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
         if problem is None:
             raise
         raise PartlyFailedError(f"{error}, as far as is known: {problem}") from None
-
-
-def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
-    """The fields to show; None without ``--json``. UsageError before any server is asked."""
-    if common.json_fields is None:
-        return None
-    return pick_fields(common.json_fields, common.jq, result_types(entry))
-
-
-def _columns_to_show(entry: Entry, common: CommonOptions, format: Format) -> AskedColumns:
-    """The columns to show. UsageError before any server is asked."""
-    if common.columns is None and not common.no_header:
-        return AS_USUAL
-    return ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
 
 
 def _show(result: Result, entry: Entry, look: Look, invocation: Invocation) -> None:

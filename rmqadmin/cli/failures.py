@@ -21,14 +21,10 @@ class DefectError(RocketMQError):
 def told(error: Exception, invocation: Invocation) -> int:
     """Reports the error that ended a command line; the exit status."""
     as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
-    mapped = _mapped(error)
-    status = _unknown_state(mapped, as_json=as_json) if _is_check(invocation) else None
+    mapped, entry = _mapped(error), registry.find(invocation.command or "")
+    is_check = entry is not None and entry.effect is Effect.CHECK
+    status = _unknown_state(mapped, as_json=as_json) if is_check else None
     return diagnostics.report(mapped, command=invocation.command, as_json=as_json, exit_status=status)
-
-
-def _is_check(invocation: Invocation) -> bool:
-    entry = registry.find(invocation.command or "")
-    return entry is not None and entry.effect is Effect.CHECK
 
 
 def _unknown_state(error: Exception, *, as_json: bool) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqreplay.plans.request import ReplayRequest
     from rmqreplay.run.consumers import CanaryReport
     from rmqreplay.run.entry import ReplayOutcome
-    from rmqreplay.run.job import Hooks, ReplayProgress, RunOptions
+    from rmqreplay.run.job import Hooks, ReplayProgress
     from spark_tools.session import SessionOptions
 
 
@@ -49,6 +49,7 @@ def run_job(
     from rmqreplay.ledger.ledger import read_ledger
     from rmqreplay.plans.request import default_ledger_root
     from rmqreplay.run.entry import Runner
+    from rmqreplay.run.job import RunOptions
 
     progress, stage = progress_for_here(pace.rate), StageLines()
     own_jobs = {work.job}
@@ -61,9 +62,19 @@ def run_job(
     def has_begun(plan: Plan) -> bool:
         return read_ledger(os.path.join(work.ledger or default_ledger_root(), plan.job)).begin is not None
 
+    count_max, share_max = _failures_max(guards.failures_max)
     runner = Runner(
         ledger_root=work.ledger,
-        run=_limits(call, pace, guards),
+        run=RunOptions(
+            rate=pace.rate,
+            byte_rate=pace.byte_rate,
+            failures_max=count_max,
+            failures_share_max=share_max,
+            canary_wait_s=guards.canary_wait_s,
+            audit=guards.audit,
+            **call.settings.access(),
+            client=call.connections,
+        ),
         sample=guards.sample,
         hooks=_hooks(call, guards.sample, progress, stage, note_plan, has_begun),
     )
@@ -87,22 +98,6 @@ def run_job(
         job = outcome.plan.job
         call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}{limits}")
     return Replayed(outcome.plan, outcome, pace.rate)
-
-
-def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
-    from rmqreplay.run.job import RunOptions
-
-    failures_count_max, failures_share_max = _failures_max(guards.failures_max)
-    return RunOptions(
-        rate=pace.rate,
-        byte_rate=pace.byte_rate,
-        failures_max=failures_count_max,
-        failures_share_max=failures_share_max,
-        canary_wait_s=guards.canary_wait_s,
-        audit=guards.audit,
-        **call.settings.access(),
-        client=call.connections,
-    )
 
 
 def _hooks(

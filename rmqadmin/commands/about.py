@@ -71,7 +71,13 @@ class Shell(Enum):
     FISH = "fish"
 
 
-_FILES = {Shell.BASH: "rmqadmin.bash", Shell.ZSH: "_rmqadmin", Shell.FISH: "rmqadmin.fish"}
+_FILES = {
+    Shell.BASH: ("rmqadmin.bash", "XDG_DATA_HOME", ".local/share", "bash-completion/completions/rmqadmin"),
+    Shell.ZSH: ("_rmqadmin", "XDG_DATA_HOME", ".local/share", "zsh/site-functions/_rmqadmin"),
+    Shell.FISH: ("rmqadmin.fish", "XDG_CONFIG_HOME", ".config", "fish/completions/rmqadmin.fish"),
+}
+"""Our file; the variable of the folder where the shell looks for a user's own completions, its default, the place
+there."""
 
 
 class CompletionRow(Row, frozen=True):
@@ -118,7 +124,7 @@ def completion(
         return OfferedWords([OfferedWord(text=each.text, help=" ".join(each.told.split())) for each in found])
     if shell is None:
         raise UsageError("whose completion?", hint="bash, zsh or fish")
-    text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell]).read_text()
+    text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell][0]).read_text()
     if not install:
         return Completion([CompletionRow(shell=shell.value, path=None, text=text)])
     path = _path(shell)
@@ -135,18 +141,12 @@ def completion(
 
 
 def _path(shell: Shell) -> Path:
-    """Where the shell looks for a user's own completions. UsageError if there is no home directory."""
+    """UsageError if there is no home directory."""
+    _, variable, default, place = _FILES[shell]
     try:
-        home = Path.home()
+        return Path(os.environ.get(variable) or Path.home() / default) / place
     except RuntimeError:
         raise UsageError("there is no home directory to install it in", hint="leave out --install") from None
-    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share")
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return {
-        Shell.BASH: data / "bash-completion/completions/rmqadmin",
-        Shell.ZSH: data / "zsh/site-functions/_rmqadmin",
-        Shell.FISH: config / "fish/completions/rmqadmin.fish",
-    }[shell]
 
 
 class ExplanationRow(Row, frozen=True):

@@ -1,13 +1,12 @@
 """What users may do: first the noun ``acl``, then mqadmin's commands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
     EntryOptions,
-    EveryReplica,
     FromBroker,
     IfExists,
     Subject,
@@ -16,9 +15,8 @@ from rmqadmin.cli.options.auth_options import (
     WhatActions,
     WhatResource,
 )
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.command_options import Masters, Replicas
 from rmqadmin.cli.options.common_options import Value, argument, option
-from rmqadmin.core import targets
 from rmqadmin.core.access.acls import (
     Acls,
     BrokerAcls,
@@ -42,9 +40,8 @@ from rmqproto.wording import counted
 
 def acl_ls(
     call: Call,
+    where: Masters,
     user: Annotated[str | None, argument("Only users with this in their names.", metavar="[TEXT]")] = None,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
     resource: Annotated[
         str | None, option("--resource", "Only resources with this in their names.", metavar="TEXT")
     ] = None,
@@ -54,7 +51,7 @@ def acl_ls(
     rmqadmin acl ls
     rmqadmin acl ls alice -c DefaultCluster --resource Topic:
     """
-    return list_acl(call, broker_addr, cluster_name, user, resource)
+    return list_acl(call, where, user, resource)
 
 
 def acl_grant(
@@ -62,8 +59,7 @@ def acl_grant(
     user: UserName,
     action: WhatActions,
     resource: WhatResource,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     source_ips: Annotated[
         list[str] | None, Value.NAME, option("--from", "From this address or network; repeatable.", metavar="ADDRESS")
     ] = None,
@@ -77,7 +73,7 @@ def acl_grant(
     """
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
     decision = PolicyDecision.DENY if is_denied else PolicyDecision.ALLOW
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
     )
@@ -92,8 +88,7 @@ def acl_revoke(
     user: UserName,
     action: WhatActions,
     resource: WhatResource,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     if_exists: IfExists = False,
 ) -> Changes:
     """Removes actions from the entry of exactly this resource; All removes the entry itself. Broader entries still
@@ -103,7 +98,7 @@ def acl_revoke(
       rmqadmin acl revoke alice All Topic:OrderTopic -c DefaultCluster --if-exists --yes
     """
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(addrs, lambda addr: plan_revocation(call.admin, addr, name, actions, what))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(
@@ -119,8 +114,7 @@ def acl_can(
     user: UserName,
     action: Annotated[AskedAction, Value.ACTION, argument("One action.")],
     resource: Annotated[str, Value.RESOURCE, argument("Topic:, Group: or Cluster: and a name.")],
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     source: Annotated[
         str | None, Value.NAME, option("--from", "The user's address, as the broker sees it.", metavar="ADDRESS")
     ] = None,
@@ -132,14 +126,13 @@ def acl_can(
       rmqadmin acl can alice Sub Group:OrderGroup -c DefaultCluster --from 10.0.0.5
     """
     question = access_question(user, action, resource, source)
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    return ForetoldAccess([*call.answers.of(lambda addr: foretell(call.admin, addr, question), addrs).values()])
+    answers = call.answers.of(lambda addr: foretell(call.admin, addr, question), where.addrs(call.admin))
+    return ForetoldAccess([*answers.values()])
 
 
 def list_acl(
     call: Call,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     subject: Annotated[
         str | None, option("-s", "--subject", "Only subjects with this in their names.", metavar="TEXT")
     ] = None,
@@ -154,60 +147,49 @@ def list_acl(
     """
     who = None if subject is None else subject.strip()
     what = None if resource is None else resource.strip()
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
+    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), where.addrs(call.admin))
     return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])
 
 
-def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:
+def get_acl(call: Call, subject: Subject, where: Masters) -> Acls:
     """With -c, asks every master of the cluster. Each broker keeps its own ACL.
 
     rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
     rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
     """
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.acl(addr, subject), addrs)
+    answers = call.answers.of(lambda addr: call.admin.acl(addr, subject), where.addrs(call.admin))
     return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in answers.items()])
 
 
-def create_acl(
-    call: Call, entries: EntryOptions, broker_addr: BrokerAddr = None, cluster_name: EveryReplica = None
-) -> Changes:
+def create_acl(call: Call, entries: EntryOptions, where: Replicas) -> Changes:
     """Adds one entry for each resource. It replaces an entry that the user has for the same resource; other entries
     stay.
 
       rmqadmin createAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
       rmqadmin createAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    return _put(call, entries, addrs, call.admin.create_acl, "create acl to {} success.\n")
+    return _put(call, entries, where, call.admin.create_acl, "create acl to {} success.\n")
 
 
-def update_acl(
-    call: Call, entries: EntryOptions, broker_addr: BrokerAddr = None, cluster_name: EveryReplica = None
-) -> Changes:
+def update_acl(call: Call, entries: EntryOptions, where: Replicas) -> Changes:
     """Sets one entry for each resource; the entries of other resources stay. Brokers treat it as createAcl.
 
     rmqadmin updateAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
     rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    return _put(call, entries, addrs, call.admin.update_acl, "update acl to {} success.\n")
+    return _put(call, entries, where, call.admin.update_acl, "update acl to {} success.\n")
 
 
-def _put(
-    call: Call, entries: EntryOptions, addrs: Sequence[str], act: Callable[[str, AclInfo], None], line: str
-) -> Changes:
+def _put(call: Call, entries: EntryOptions, where: Replicas, act: Callable[[str, AclInfo], None], line: str) -> Changes:
     wished = wished_acl(entries.subject, entries.resources, entries.actions, entries.decision, entries.source_ip)
-    steps = plan_each(addrs, lambda addr: plan_acl(call.admin, addr, wished, act))
+    steps = plan_each(where.addrs(call.admin), lambda addr: plan_acl(call.admin, addr, wished, act))
     return change_access(call, steps, line_each(line))
 
 
 def delete_acl(
     call: Call,
     subject: Subject,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     resource: Annotated[
         str | None, Value.NAME, option("-r", "--resources", "The entry of this resource only.", metavar="TYPE:NAME")
     ] = None,
@@ -219,8 +201,7 @@ def delete_acl(
     """
     admin = call.admin
     what = None if resource is None else resource.strip()
-    addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, subject, what))
+    steps = plan_each(where.addrs(admin), lambda addr: delete_acl_in_broker(admin, addr, subject, what))
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
         call.confirm(f"This deletes {scope} of {subject} from {counted(len(steps), 'broker')}.", subject)

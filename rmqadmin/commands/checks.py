@@ -1,6 +1,5 @@
 """Checks for a monitoring system: one line, and the exit status of a plug-in."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
@@ -23,7 +22,7 @@ from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.broker_checks import broker_findings, disk_limits, disk_percents
 from rmqadmin.core.health.cluster_checks import cluster_findings
-from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
+from rmqadmin.core.health.facts import BrokerFacts, read_facts
 from rmqadmin.core.health.finding import Check, Finding, in_order
 from rmqadmin.core.health.group_checks import uncommitted_words
 from rmqadmin.core.health.ha_checks import (
@@ -99,32 +98,33 @@ def check_lag(
         if standing.error is None and not standing.queues and not standing.clients.count and not standing.lacking:
             raise nothing_known(standing.group, groups[standing.group], " there" if wanted or topic else "")
     is_named, is_whole = len(group or ()) == 1, not (topic or wanted)
-    things = [_checked_group(each, now_ms, *thresholds, is_named=is_named, is_whole=is_whole) for each in standings]
+    things = [_checked_group(each, now_ms, thresholds, is_named=is_named, is_whole=is_whole) for each in standings]
     things += [CheckedThing(name, PluginState.UNKNOWN, error) for name, error in deaf.items() if not wanted]
-    return CheckResult(things, _headline(standings))
-
-
-def _headline(standings: Sequence[GroupStanding]) -> str:
     lag_count = sum(standing.lag_count for standing in standings)
-    return f"{counted(len(standings), 'group')}, {counted(lag_count, 'message')} behind together"
+    return CheckResult(things, f"{counted(len(standings), 'group')}, {counted(lag_count, 'message')} behind together")
+
+
+def _limits_s(thresholds: tuple[Thresholds, Thresholds]) -> list[float | None]:
+    """The two thresholds of a time, in seconds; None for one that is not given."""
+    return [None if (limit_ms := each.get(Quantity.TIME_MS)) is None else limit_ms / 1000 for each in thresholds]
 
 
 def _checked_group(
-    standing: GroupStanding, now_ms: int, warning: Thresholds, critical: Thresholds, *, is_named: bool, is_whole: bool
+    standing: GroupStanding,
+    now_ms: int,
+    thresholds: tuple[Thresholds, Thresholds],
+    *,
+    is_named: bool,
+    is_whole: bool,
 ) -> CheckedThing:
     if standing.error is not None:
         return CheckedThing(standing.group, PluginState.UNKNOWN, str(standing.error))
     oldest_ms = standing.oldest_waiting_ms
     age_ms = 0 if oldest_ms is None else max(0, now_ms - oldest_ms)
     prefix = "" if is_named else f"{standing.group} "
-
-    def seconds(thresholds: Thresholds) -> float | None:
-        limit_ms = thresholds.get(Quantity.TIME_MS)
-        return None if limit_ms is None else limit_ms / 1000
-
     measures = [
-        Measure(f"{prefix}lag", standing.lag_count, "", warning.get(Quantity.COUNT), critical.get(Quantity.COUNT)),
-        Measure(f"{prefix}age", age_ms / 1000, "s", seconds(warning), seconds(critical)),
+        Measure(f"{prefix}lag", standing.lag_count, "", *(each.get(Quantity.COUNT) for each in thresholds)),
+        Measure(f"{prefix}age", age_ms / 1000, "s", *_limits_s(thresholds)),
     ]
     what = f"{counted(standing.lag_count, 'message')} behind"
     unread_count = sum(queue.lag_count for queue in standing.queues if queue.is_unread)
@@ -145,7 +145,7 @@ def _checked_group(
     elif standing.uncommitted:
         states.append(PluginState.UNKNOWN)
         what += f", nothing committed in {uncommitted_words(standing)}"
-    elif standing.lag_count and oldest_ms is None and Quantity.TIME_MS in {**warning, **critical}:
+    elif standing.lag_count and oldest_ms is None and any(Quantity.TIME_MS in each for each in thresholds):
         states.append(PluginState.UNKNOWN)
         what += ", since when is not known"
     return CheckedThing(standing.group, worst(states), what, measures)
@@ -222,18 +222,18 @@ def check_broker(
     wanted = facts.broker_names(broker or ())
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
     things = [_checked_broker(one, found, thresholds) for one in brokers]
-    things += _missing(facts, wanted)
+    things += _missing(wanted, {one.replica.broker_name for one in facts.brokers})
     things += [
         CheckedThing(one.addr, PluginState.WARNING, one.error) for one in facts.namesrvs if one.error is not None
     ]
     return CheckResult(things, f"{counted(len(brokers), 'broker')} serve")
 
 
-def _missing(facts: ClusterFacts, wanted: set[str]) -> list[CheckedThing]:
-    missing = wanted - {one.replica.broker_name for one in facts.brokers}
-    if not wanted and not facts.brokers:
+def _missing(wanted: set[str], there: set[str]) -> list[CheckedThing]:
+    """Brokers that are named and not registered, or that there is none at all."""
+    if not wanted and not there:
         return [CheckedThing("brokers", PluginState.CRITICAL, "no name server knows one")]
-    return [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(missing)]
+    return [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(wanted - there)]
 
 
 def _checked_broker(
@@ -241,16 +241,7 @@ def _checked_broker(
 ) -> CheckedThing:
     names = {broker.name, broker.replica.broker_name, broker.replica.broker_addr}
     mine = in_order(one for one in found if one.subject.name in names and one.grade in STATE_BY_GRADE)
-    warning, critical = (each.get(Quantity.TIME_MS) for each in thresholds)
-    measures = [
-        Measure(
-            f"{broker.name} time",
-            broker.took_ms / 1000,
-            "s",
-            None if warning is None else warning / 1000,
-            None if critical is None else critical / 1000,
-        )
-    ]
+    measures = [Measure(f"{broker.name} time", broker.took_ms / 1000, "s", *_limits_s(thresholds))]
     states = [*(STATE_BY_GRADE[one.grade] for one in mine), measures[0].state]
     what = "; ".join(one.what for one in mine) or f"serves, answered in {broker.took_ms} ms"
     return CheckedThing(broker.name, worst(states), what, measures if broker.replica.error is None else [])
@@ -294,10 +285,7 @@ def check_ha(
     wanted = facts.broker_names(broker or ())
     sets = [one for one in found.sets if not wanted or one.broker_name in wanted]
     things = [checked_set(one, in_sync, thresholds, now_ms) for one in sets]
-    missing = wanted - {one.broker_name for one in sets}
-    things += [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(missing)]
-    if not wanted and not sets:
-        things.append(CheckedThing("brokers", PluginState.CRITICAL, "no name server knows one"))
+    things += _missing(wanted, {one.broker_name for one in sets})
     for group in found.controllers:
         if not wanted or wanted & set(group.broker_names):
             things += [
@@ -313,7 +301,10 @@ def checked_set(
 ) -> CheckedThing:
     """What is told about one set. ``in_sync_wanted``: how many there should be; None to take any number."""
     bad = in_order(each for each in set_findings(one, now_ms) if each.grade in STATE_BY_GRADE)
-    states, words = [STATE_BY_GRADE[each.grade] for each in bad], [_told(one, each) for each in bad]
+    states, words = (
+        [STATE_BY_GRADE[each.grade] for each in bad],
+        [(each.what if each.subject.name == one.broker_name else f"{each.subject.name} {each.what}") for each in bad],
+    )
     measures = []
     count = one.in_sync_count
     if count is None:
@@ -332,29 +323,16 @@ def checked_set(
         behind_bytes, behind_ms = one.behind_bytes(slave), one.behind_ms(slave, now_ms)
         if behind_bytes is None or behind_bytes < 0:
             continue
-        mine = _measures(one.name_of(slave), behind_bytes, behind_ms, thresholds)
+        name, sizes = one.name_of(slave), [each.get(Quantity.BYTES) for each in thresholds]
+        mine = [Measure(f"{name} behind", behind_bytes, "B", *sizes)]
+        if behind_ms is not None:
+            mine.append(Measure(f"{name} age", behind_ms / 1000, "s", *_limits_s(thresholds)))
         measures += mine
         if (state := worst([each.state for each in mine])) is not PluginState.OK:
             states.append(state)
-            words.append(f"{one.name_of(slave)} {behind_text(behind_bytes, behind_ms)}")
+            words.append(f"{name} {behind_text(behind_bytes, behind_ms)}")
     well = "no slave is known" if len(one.members) == 1 else f"{count} of {len(one.members)} in sync"
     return CheckedThing(one.broker_name, worst(states), "; ".join(words) or well, measures)
-
-
-def _told(one: HaSet, finding: Finding) -> str:
-    return finding.what if finding.subject.name == one.broker_name else f"{finding.subject.name} {finding.what}"
-
-
-def _measures(
-    name: str, behind_bytes: int, behind_ms: int | None, thresholds: tuple[Thresholds, Thresholds]
-) -> list[Measure]:
-    """The measures of a slave. An unknown age is left out."""
-    sizes = [each.get(Quantity.BYTES) for each in thresholds]
-    found = [Measure(f"{name} behind", behind_bytes, "B", *sizes)]
-    if behind_ms is not None:
-        ages = [None if (limit := each.get(Quantity.TIME_MS)) is None else limit / 1000 for each in thresholds]
-        found.append(Measure(f"{name} age", behind_ms / 1000, "s", *ages))
-    return found
 
 
 def check_dlq(

@@ -20,7 +20,6 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.settings import DashboardSettings
@@ -125,8 +124,12 @@ def _open(
     said: dict[str, None] = {}
     keys = read_keys(keys_path())
     rules = rules_in_force(alerts)
-    replayed = None if replay is None else _replayed(replay, rules)
-    if replayed is not None:
+    replayed = None
+    if replay is not None:
+        from rmqadmin.tui.recording.recording_file import RecordingReader
+        from rmqadmin.tui.recording.replay import Replay
+
+        replayed = Replay(RecordingReader(replay), rules)
         settings = _replay_settings(replayed)
     else:  # reports an error before the first frame, not in a feed
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
@@ -165,14 +168,6 @@ def _check_terminal() -> None:
             f"the dashboard cannot draw on this terminal: TERM is {kind or 'not set'}",
             hint="Commands with --watch work there. Where the terminal can draw: export TERM=xterm-256color",
         )
-
-
-def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:
-    """The replay of a recording. UsageError if the file is not a recording."""
-    from rmqadmin.tui.recording.recording_file import RecordingReader
-    from rmqadmin.tui.recording.replay import Replay
-
-    return Replay(RecordingReader(path), rules)
 
 
 def _replay_settings(replay: Replay) -> DashboardSettings:

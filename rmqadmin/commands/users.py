@@ -8,7 +8,6 @@ from typing import Annotated
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
-    EveryReplica,
     FromBroker,
     IfExists,
     IfNoUser,
@@ -19,10 +18,9 @@ from rmqadmin.cli.options.auth_options import (
     UserName,
     Username,
 )
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.command_options import Masters, Replicas
 from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.output.terminal_guard import guard_terminal
-from rmqadmin.core import targets
 from rmqadmin.core.access.users import (
     BrokerUsers,
     Users,
@@ -76,26 +74,27 @@ def _checked(password: str) -> str:
 
 def user_ls(
     call: Call,
+    where: Masters,
     name: Annotated[str | None, argument("Only users with this in their names.", metavar="[TEXT]")] = None,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
 ) -> Users:
     """Each broker keeps its own users. No password is shown.
 
     rmqadmin user ls
     rmqadmin user ls ali -c DefaultCluster --output wide
     """
-    wanted = None if name is None else name.strip()
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
-    return Users([BrokerUsers(addr, users) for addr, users in answers.items()])
+    return Users(_listed(call, where, name))
+
+
+def _listed(call: Call, where: Masters, text: str | None) -> list[BrokerUsers]:
+    wanted = None if text is None else text.strip()
+    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), where.addrs(call.admin))
+    return [BrokerUsers(addr, users) for addr, users in answers.items()]
 
 
 def user_add(
     call: Call,
     name: UserName,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     is_super: IsSuper = False,
     password_stdin: PasswordStdin = False,
     if_not_exists: IfNoUser = False,
@@ -113,7 +112,7 @@ def user_add(
         password=given_password(call, None, password_stdin, name),
         user_type=UserType.SUPER if is_super else UserType.NORMAL,
     )
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     return undoable_access(
         call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
     )
@@ -122,8 +121,7 @@ def user_add(
 def user_edit(
     call: Call,
     name: UserName,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     user_type: Annotated[UserType | None, option("--type", "Super users may do everything.")] = None,
     user_status: Annotated[UserStatus | None, option("--status", "Whether it may log in.")] = None,
     ask_password: Annotated[bool, option("--password", "Ask for a new password.")] = False,
@@ -141,26 +139,19 @@ def user_edit(
         wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
     if not wanted:
         raise UsageError("nothing to change", hint="Give --type, --status, --password or --password-stdin.")
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps: list[Step] = []
     for account in wanted:  # one step for each, so that each has its own undo
-        steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
+        steps += plan_each(where.addrs(call.admin), partial(plan_user, call.admin, account=account))
     return undoable_access(call, steps)
 
 
-def user_rm(
-    call: Call,
-    name: UserName,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
-    if_exists: IfExists = False,
-) -> Changes:
+def user_rm(call: Call, name: UserName, where: Replicas, if_exists: IfExists = False) -> Changes:
     """This cannot be undone: the password is saved nowhere. `user edit --status disable` also locks the user out.
 
     rmqadmin user rm alice --dry-run
     rmqadmin user rm alice -c DefaultCluster --if-exists --yes
     """
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
@@ -171,8 +162,7 @@ def user_rm(
 
 def list_user(
     call: Call,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     name_filter: Annotated[
         str | None, option("-f", "--filter", "Only users with this in their names.", metavar="TEXT")
     ] = None,
@@ -183,21 +173,16 @@ def list_user(
       rmqadmin listUser -b 127.0.0.1:10911
       rmqadmin listUser -c DefaultCluster -f ali --output wide
     """
-    wanted = None if name_filter is None else name_filter.strip()
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
-    found = [BrokerUsers(addr, users) for addr, users in answers.items()]
-    return Users(found, "" if cluster_name is None else "get user from {} success.\n")
+    return Users(_listed(call, where, name_filter), "" if where.cluster_name is None else "get user from {} success.\n")
 
 
-def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Users:
+def get_user(call: Call, username: Username, where: Masters) -> Users:
     """The password is shown only with --output mqadmin. Each broker keeps its own users.
 
     rmqadmin getUser -b 127.0.0.1:10911 -u alice
     rmqadmin getUser -c DefaultCluster -u alice --output wide
     """
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.account(addr, username), addrs)
+    answers = call.answers.of(lambda addr: call.admin.account(addr, username), where.addrs(call.admin))
     found = [BrokerUsers(addr, [account]) for addr, account in answers.items() if account is not None]
     if not found and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {username}", hint="`rmqadmin listUser` lists the users.")
@@ -207,8 +192,7 @@ def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, clu
 def create_user(
     call: Call,
     username: Username,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     password: Annotated[
         str | None, Value.SECRET, option("-p", "--password", "Its password. Default: ask for it.", metavar="TEXT")
     ] = None,
@@ -227,7 +211,7 @@ def create_user(
         password=given_password(call, password, password_stdin, username),
         user_type=user_type,
     )
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
     return change_access(call, steps, line_each("create user to {} success.\n"))
 
@@ -235,8 +219,7 @@ def create_user(
 def update_user(
     call: Call,
     username: Username,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     password: Annotated[
         str | None, Value.SECRET, option("-p", "--password", "Its new password.", metavar="TEXT")
     ] = None,
@@ -259,16 +242,14 @@ def update_user(
         user_type=user_type,
         user_status=user_status,
     )
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_user(call.admin, addr, account))
+    steps = plan_each(where.addrs(call.admin), lambda addr: plan_user(call.admin, addr, account))
     return change_access(call, steps, line_each("update user to {} success.\n"))
 
 
 def delete_user(
     call: Call,
     username: Username,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplica = None,
+    where: Replicas,
     if_exists: Annotated[bool, option("--if-exists", "Do not fail if the user does not exist.")] = False,
 ) -> Changes:
     """Its ACL is deleted too. Each broker keeps its own users.
@@ -277,7 +258,7 @@ def delete_user(
     rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
     """
     admin = call.admin
-    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    addrs = where.addrs(admin)
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, username))
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {username}", hint="With --if-exists this is not an error.")

@@ -2,14 +2,11 @@
 
 from typing import Annotated
 
-from rmqadmin.cli.options.command_options import A_BROKER, TheCluster
+from rmqadmin.cli.options.command_options import A_BROKER
 from rmqadmin.cli.options.common_options import OptionGroup, Value, argument, option
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 
-EveryReplica = Annotated[
-    TheCluster, option("-c", "--clusterName", "Every master and slave of this cluster; default: the only one.")
-]
 Username = Annotated[str, Value.USER, option("-u", "--username", "Name of the user.")]
 UserKind = Annotated[UserType | None, option("-t", "--userType", "Super users may do everything. New: Normal.")]
 PasswordStdin = Annotated[bool, option("--password-stdin", "The password is the first line of standard input.")]

@@ -26,6 +26,7 @@ from rmqadmin.cli.options.common_options import (
     option,
 )
 from rmqadmin.cli.registry import Effect, Entry
+from rmqadmin.core.admin_client import AdminClient
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
@@ -85,10 +86,37 @@ NamedCluster = Annotated[
 ClusterName = Annotated[
     TheCluster, option("-c", "--clusterName", "Every master of this cluster; default: the only one.")
 ]
+
+
+class Masters(OptionGroup, frozen=True):
+    """One broker, or every master of a cluster."""
+
+    broker_addr: BrokerAddr = None
+    cluster_name: ClusterName = None
+
+    def addrs(self, admin: AdminClient) -> list[str]:
+        """As of ``targets.masters``."""
+        from rmqadmin.core import targets  # 10 ms, which helps do not need
+
+        return targets.masters(admin, self.broker_addr, self.cluster_name)
+
+
+class Replicas(OptionGroup, frozen=True):
+    """One broker, or every broker of a cluster."""
+
+    broker_addr: BrokerAddr = None
+    cluster_name: Annotated[
+        TheCluster, option("-c", "--clusterName", "Every master and slave of this cluster; default: the only one.")
+    ] = None
+
+    def addrs(self, admin: AdminClient) -> list[str]:
+        """As of ``targets.replicas``."""
+        from rmqadmin.core import targets  # as above
+
+        return targets.replicas(admin, self.broker_addr, self.cluster_name)
+
+
 EveryMaster = Annotated[TheCluster, option("-c", "--cluster", "Every master of this cluster; default: the only one.")]
-EveryReplicaToo = Annotated[
-    TheCluster, option("-c", "--clusterName", "Every broker of this cluster, slaves too. Default: the only one.")
-]
 AnyCluster = Annotated[TheCluster, option("-c", "--cluster", "Every broker of this cluster; default: the only one.")]
 ClusterOnly = Annotated[
     str | None,
@@ -223,11 +251,6 @@ def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
 def marked_options(mark: str, parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
     """The options with a mark in their annotation, by their last spelling."""
     return frozenset(spellings_of(each)[-1] for each in parameters if mark in typing.get_args(each.annotation))
-
-
-def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
-    """The option marked with OF_CONTEXT."""
-    return next(iter(marked_options(OF_CONTEXT, parameters)), None)
 
 
 TopicNames = Annotated[list[str], Value.TOPIC, argument("Topic names; also joined by commas.", metavar="TOPIC...")]

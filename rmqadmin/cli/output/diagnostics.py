@@ -62,7 +62,9 @@ def report(error: BaseException, *, command: str | None, as_json: bool, exit_sta
     status: int = code if exit_status is None else exit_status
     if as_json:
         fields = {**_fields(error, code), "exit_code": int(status)}
-        _write_json({"_command": command, "_version": 1, "error": fields})
+        import msgspec
+
+        _write(msgspec.json.encode({"_command": command, "_version": 1, "error": fields}).decode())
         return status
     _write(f"{PROGRAM}: error: {_one_line(str(error))}")
     advice = hint(error)
@@ -173,9 +175,3 @@ def send_nowhere(stream: TextIO) -> None:
     is left."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
-
-
-def _write_json(document: dict[str, Any]) -> None:
-    import msgspec
-
-    _write(msgspec.json.encode(document).decode())

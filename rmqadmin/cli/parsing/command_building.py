@@ -18,10 +18,10 @@ from rmqadmin.cli.options.command_options import (
     A_BROKER_NAME,
     INSTEAD_OF_CLUSTER,
     LONG,
+    OF_CONTEXT,
     OR_THE_ONLY,
     SEVERAL_NAMES,
     TEXTS,
-    cluster_option,
     group_of,
     marked_options,
     options_for,
@@ -87,7 +87,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     app.command(entry.name, cls=RegistryCommand, help=help, context_settings=HELP_SETTINGS)(invoke)
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
-    command.cluster_option = cluster_option(own)
+    command.cluster_option = next(iter(marked_options(OF_CONTEXT, own)), None)
     command.secret_options = marked_options(Value.SECRET, [*own, *shared])
     command.values = {parameter.name: value_of(parameter) for parameter in [*own, *shared]}
     for param in command.params:
@@ -141,6 +141,7 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
     if nothing is left open. UsageError for names joined by commas."""
     found = dict(values)
     _require_one_name(call.command, own, values)
+    instead = [each for each in own if set(spellings_of(each)) & INSTEAD_OF_CLUSTER]
     for parameter in own:
         marks = typing.get_args(parameter.annotation)
         value = values.get(parameter.name)
@@ -151,10 +152,11 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
 
             meant = meant_brokers.broker_addr_of if A_BROKER in marks else meant_brokers.broker_name_of
             found[parameter.name] = meant(call.admin, value)
-        if value is None and OR_THE_ONLY in marks and not any(values.get(each.name) for each in _instead(own)):
+        if value is None and OR_THE_ONLY in marks and not any(values.get(each.name) for each in instead):
             from rmqadmin.core.targets import only_cluster
 
-            found[parameter.name] = only_cluster(call.admin.cluster_info(), _missing(own, parameter))
+            needed = [name for each in (*instead, parameter) if (name := spellings_of(each)[0]) != "--all-clusters"]
+            found[parameter.name] = only_cluster(call.admin.cluster_info(), " or ".join(needed))
     return found
 
 
@@ -188,13 +190,3 @@ def _require_one_name(command: str, own: Sequence[inspect.Parameter], values: Ma
 
 
 _NOUNS = {Value.TOPIC: "topic", Value.GROUP: "group"}
-
-
-def _missing(own: Sequence[inspect.Parameter], cluster: inspect.Parameter) -> str:
-    """mqadmin's words for the options of which one is needed."""
-    others = [spellings_of(each)[0] for each in _instead(own) if spellings_of(each)[0] != "--all-clusters"]
-    return " or ".join([*others, spellings_of(cluster)[0]])
-
-
-def _instead(own: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
-    return [each for each in own if set(spellings_of(each)) & INSTEAD_OF_CLUSTER]

@@ -141,17 +141,13 @@ def read_words(words: list[str]) -> LineSoFar:
         elif found.command is not None:
             found.argument_count += 1
         elif word.lower() != HELP_WORD or found.noun:
-            _take_name(found, word)
             found.args = words[at + 1 :]
+            entry = registry.find(f"{found.noun} {word}".strip())
+            if entry is not None:
+                found.command = _describe(entry)
+            elif not found.noun and registry.group_members(word):
+                found.noun = word.lower()
     return found
-
-
-def _take_name(found: LineSoFar, word: str) -> None:
-    entry = registry.find(f"{found.noun} {word}".strip())
-    if entry is not None:
-        found.command = _describe(entry)
-    elif not found.noun and word.lower() in nouns():
-        found.noun = word.lower()
 
 
 def _options(line: LineSoFar) -> list[OptionInfo]:

@@ -1,13 +1,13 @@
 """Topics, groups, settings and POP records of brokers are shown, and written to files."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, ExportFolder, TrueFalse
+from rmqadmin.cli.options.command_options import ClusterName, ExportFolder, Masters, Replicas, TrueFalse
 from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
@@ -17,6 +17,7 @@ from rmqadmin.core.servers.exports import export, user_groups, user_topics
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 
+Config = TypeVar("Config", TopicConfig, SubscriptionGroupConfig)
 _TOPICS, _GROUPS = "topicConfigTable", "subscriptionGroupTable"
 
 
@@ -34,15 +35,19 @@ class BrokerTables(msgspec.Struct, frozen=True):
     topics: TopicConfigs | None
     groups: SubscriptionGroups | None
 
+    @property
+    def topic_configs(self) -> dict[str, TopicConfig]:
+        return self.topics.topic_config_table if self.topics else {}
+
+    @property
+    def group_configs(self) -> dict[str, SubscriptionGroupConfig]:
+        return self.groups.subscription_group_table if self.groups else {}
+
     def rows(self) -> list[MetadataRow]:
-        topics = self.topics.topic_config_table if self.topics else {}
-        groups = self.groups.subscription_group_table if self.groups else {}
-        found: list[tuple[str, str, TopicConfig | SubscriptionGroupConfig]]
-        found = [("topic", name, topics[name]) for name in sorted(topics)]
-        found += [("group", name, groups[name]) for name in sorted(groups)]
         return [
-            MetadataRow(kind=kind, name=name, broker_addr=self.addr, config=msgspec.to_builtins(config))
-            for kind, name, config in found
+            MetadataRow(kind=kind, name=name, broker_addr=self.addr, config=msgspec.to_builtins(configs[name]))
+            for kind, configs in (("topic", self.topic_configs), ("group", self.group_configs))
+            for name in sorted(configs)
         ]
 
 
@@ -62,8 +67,7 @@ class Metadata(ResultOf[MetadataRow], frozen=True):
 
 def export_metadata(
     call: Call,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     file_path: ExportFolder = None,
     topic: Annotated[bool, option("-t", "--topic", "Topics only.")] = False,
     subscription_group: Annotated[bool, option("-g", "--subscriptionGroup", "Groups only.")] = False,
@@ -78,68 +82,54 @@ def export_metadata(
       rmqadmin -o jsonl exportMetadata -c DefaultCluster -g
     """
     admin = call.admin
-    addrs = targets.masters(admin, broker_addr, cluster_name)
     wants_topics, wants_groups = topic or not subscription_group, not topic
 
     def ask(addr: str) -> BrokerTables:
         topics = user_topics(admin, addr, with_special=special_topic) if wants_topics else None
         return BrokerTables(addr, topics, user_groups(admin, addr) if wants_groups else None)
 
-    tables = [*call.answers.of(ask, addrs).values()]
+    tables = [*call.answers.of(ask, where.addrs(admin)).values()]
     join = sum if call.as_mqadmin else max
     name = "metadata.json" if wants_topics and wants_groups else "topic.json" if topic else "subscriptionGroup.json"
 
     def content() -> Any:
-        if cluster_name is None and not (wants_topics and wants_groups):
+        if where.cluster_name is None and not (wants_topics and wants_groups):
             return _one_table(tables[0])
         return _metadata_file(tables, join, call.now_ms())
 
     path = export(file_path, call.as_mqadmin, name, content, call.notice)
-    return Metadata(tables, path, "" if cluster_name is None else "\n")
+    return Metadata(tables, path, "" if where.cluster_name is None else "\n")
 
 
 def _one_table(one: BrokerTables) -> dict[str, Any]:
     """mqadmin's file for one broker, which includes the table's version."""
-    if one.topics is not None:
-        return {"dataVersion": one.topics.data_version, _TOPICS: dict(sorted(one.topics.topic_config_table.items()))}
-    assert one.groups is not None
-    return {"dataVersion": one.groups.data_version, _GROUPS: dict(sorted(one.groups.subscription_group_table.items()))}
+    table = one.topics or one.groups
+    assert table is not None
+    name, configs = (_TOPICS, one.topic_configs) if one.topics else (_GROUPS, one.group_configs)
+    return {"dataVersion": table.data_version, name: dict(sorted(configs.items()))}
 
 
 def _metadata_file(tables: Sequence[BrokerTables], join: Callable[[Iterable[int]], int], now_ms: int) -> dict[str, Any]:
     content: dict[str, Any] = {"exportTime": now_ms}
     if any(one.topics for one in tables):
-        content[_TOPICS] = dict(sorted(_joined_topics(tables, join).items()))
+        fields = ("read_queue_nums", "write_queue_nums")
+        content[_TOPICS] = _joined([one.topic_configs for one in tables], fields, join)
     if any(one.groups for one in tables):
-        content[_GROUPS] = dict(sorted(_joined_groups(tables, join).items()))
+        content[_GROUPS] = _joined([one.group_configs for one in tables], ("retry_queue_nums",), join)
     return content
 
 
-def _joined_topics(tables: Sequence[BrokerTables], join: Callable[[Iterable[int]], int]) -> dict[str, TopicConfig]:
-    found: dict[str, TopicConfig] = {}
-    for one in tables:
-        for name, config in one.topics.topic_config_table.items() if one.topics else ():
-            old = found.get(name)
-            if old is not None:
-                reads = join((old.read_queue_nums, config.read_queue_nums))
-                writes = join((old.write_queue_nums, config.write_queue_nums))
-                config = msgspec.structs.replace(config, read_queue_nums=reads, write_queue_nums=writes)
-            found[name] = config
-    return found
-
-
-def _joined_groups(
-    tables: Sequence[BrokerTables], join: Callable[[Iterable[int]], int]
-) -> dict[str, SubscriptionGroupConfig]:
-    found: dict[str, SubscriptionGroupConfig] = {}
-    for one in tables:
-        for name, config in one.groups.subscription_group_table.items() if one.groups else ():
-            old = found.get(name)
-            if old is not None:
-                retries = join((old.retry_queue_nums, config.retry_queue_nums))
-                config = msgspec.structs.replace(config, retry_queue_nums=retries)
-            found[name] = config
-    return found
+def _joined(
+    tables: Sequence[Mapping[str, Config]], fields: Sequence[str], join: Callable[[Iterable[int]], int]
+) -> dict[str, Config]:
+    """One table of all: the last broker's configurations, with these fields joined."""
+    found: dict[str, Config] = {}
+    for name, config in (each for table in tables for each in table.items()):
+        if (old := found.get(name)) is not None:
+            nums: dict[str, Any] = {field: join((getattr(old, field), getattr(config, field))) for field in fields}
+            config = msgspec.structs.replace(config, **nums)
+        found[name] = config
+    return dict(sorted(found.items()))
 
 
 KEYS = (
@@ -204,19 +194,15 @@ def export_configs(call: Call, cluster_name: ClusterName = None, file_path: Expo
 
 
 def _configs_file(configs: dict[str, dict[str, str]], scale: ClusterScale) -> dict[str, Any]:
-    sizes = {
-        "namesrvSize": scale.namesrv_count,
-        "masterBrokerSize": scale.master_count,
-        "slaveBrokerSize": scale.slave_count,
-    }
+    sizes = {"namesrvSize": scale.namesrv_count, "masterBrokerSize": scale.master_count}
+    sizes["slaveBrokerSize"] = scale.slave_count
     properties = {name: dict(sorted(values.items())) for name, values in sorted(configs.items())}
     return {"brokerConfigs": properties, "clusterScale": sizes}
 
 
 def export_pop_record(
     call: Call,
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplicaToo = None,
+    where: Replicas,
     is_planned: Annotated[
         TrueFalse, option("-d", "--dryRun", "Only show what would be asked of the brokers.")
     ] = TrueFalse.FALSE,
@@ -228,7 +214,7 @@ def export_pop_record(
       rmqadmin exportPopRecord -c DefaultCluster -d true
     """
     admin = call.admin
-    names = _named(call, broker_addr, cluster_name)
+    names = _named(call, where)
     is_dry = call.dry_run or is_planned is TrueFalse.TRUE
     rows = carry_out(
         [Step(addr, "export", [], partial(admin.export_pop_records, addr)) for addr in names], dry_run=is_dry
@@ -241,11 +227,10 @@ def export_pop_record(
     return Changes(rows, text)
 
 
-def _named(call: Call, broker_addr: str | None, cluster_name: str | None) -> dict[str, str]:
+def _named(call: Call, where: Replicas) -> dict[str, str]:
     """Broker names by address."""
-    targets.check_one_of(broker_addr, cluster_name)
-    if cluster_name is None:
-        (addr,) = targets.replicas(call.admin, broker_addr, None)
-        return {addr: call.admin.broker_config(addr).get("brokerName", "null")}
-    brokers = targets.cluster(call.admin, cluster_name)
+    addrs = where.addrs(call.admin)
+    if where.cluster_name is None:
+        return {addr: call.admin.broker_config(addr).get("brokerName", "null") for addr in addrs}
+    brokers = targets.cluster(call.admin, where.cluster_name)
     return {addr: broker.broker_name for broker in brokers for addr in targets.replicas_of_all([broker])}

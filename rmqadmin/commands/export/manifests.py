@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedCluster
+from rmqadmin.cli.options.command_options import BrokerAddr, Masters, NamedCluster
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core import targets
@@ -24,7 +24,6 @@ from rmqadmin.core.manifests.manifest import (
 )
 from rmqadmin.core.manifests.plan import (
     Applied,
-    AppliedRow,
     Differences,
     ManifestBroker,
     NotComparedError,
@@ -111,39 +110,33 @@ class ExportedObjects(ResultOf[ExportedRow], frozen=True):
         yield text_of(document_of({self.section: self.entries}, self.command), self.format)
 
 
-def export_objects(
-    call: Call, kind: ObjectKind[Any], broker_addr: str | None, cluster_name: str | None, format: TextFormat
-) -> ExportedObjects:
-    entries = exported_entries(call.admin, kind, brokers_of(call.admin, {}, broker_addr, cluster_name))
+def _exported(call: Call, kind: ObjectKind[Any], where: Masters, format: TextFormat) -> ExportedObjects:
+    brokers = brokers_of(call.admin, {}, where.broker_addr, where.cluster_name)
+    entries = exported_entries(call.admin, kind, brokers)
     return ExportedObjects(kind.noun, kind.section, call.command, format, entries)
 
 
-def export_topics(
-    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
-) -> ExportedObjects:
+def export_topics(call: Call, where: Masters, format: FileText = TextFormat.YAML) -> ExportedObjects:
     """Leaves out retry topics, dead-letter queues and system topics.
 
     rmqadmin export topics -c DefaultCluster
     rmqadmin export topics -b 127.0.0.1:10911 --format json
     """
-    return export_objects(call, TOPIC_KIND, broker_addr, cluster_name, format)
+    return _exported(call, TOPIC_KIND, where, format)
 
 
-def export_groups(
-    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
-) -> ExportedObjects:
+def export_groups(call: Call, where: Masters, format: FileText = TextFormat.YAML) -> ExportedObjects:
     """Leaves out system groups.
 
     rmqadmin export groups -c DefaultCluster
     rmqadmin export groups -b 127.0.0.1:10911 --format json
     """
-    return export_objects(call, GROUP_KIND, broker_addr, cluster_name, format)
+    return _exported(call, GROUP_KIND, where, format)
 
 
 def export_users(
     call: Call,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     format: FileText = TextFormat.YAML,
     with_passwords: Annotated[
         bool, option("--with-passwords", "Include passwords in clear text: keep the file secret.")
@@ -154,19 +147,16 @@ def export_users(
     rmqadmin export users -c DefaultCluster
     rmqadmin export users -b 127.0.0.1:10911 --with-passwords
     """
-    kind = UserKind(with_passwords=with_passwords)
-    return export_objects(call, kind, broker_addr, cluster_name, format)
+    return _exported(call, UserKind(with_passwords=with_passwords), where, format)
 
 
-def export_acls(
-    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
-) -> ExportedObjects:
+def export_acls(call: Call, where: Masters, format: FileText = TextFormat.YAML) -> ExportedObjects:
     """Reads the ACLs of the masters and groups them by subject.
 
     rmqadmin export acls -c DefaultCluster
     rmqadmin export acls -b 127.0.0.1:10911 --format json
     """
-    return export_objects(call, ACL_KIND, broker_addr, cluster_name, format)
+    return _exported(call, ACL_KIND, where, format)
 
 
 def diff(
@@ -228,20 +218,13 @@ def apply(
 def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bool) -> Applied:
     """Takes the steps, or shows them in a dry run. StorageError if the undo file cannot be written; nothing is changed
     then."""
-    steps = [one.step for one in todo]
+    steps, undo_file = [one.step for one in todo], None
     if dry_run:
         found = applied_rows(todo, carry_out(steps, dry_run=True))
-        return Applied(found, kept_count, without_effect=_without_effect(call, found))
-    done = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
-    found = applied_rows(todo, done.rows)
-    return Applied(
-        found,
-        kept_count,
-        undo_file=None if done.undo_file is None else str(done.undo_file),
-        without_effect=_without_effect(call, found),
-    )
-
-
-def _without_effect(call: Call, rows: list[AppliedRow]) -> str | None:
+    else:
+        done = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
+        found = applied_rows(todo, done.rows)
+        undo_file = None if done.undo_file is None else str(done.undo_file)
     of_access = (USER_KIND.noun, ACL_KIND.noun)
-    return without_effect(call.admin, [row.target for row in rows if row.kind in of_access and row.error is None])
+    addrs = [row.target for row in found if row.kind in of_access and row.error is None]
+    return Applied(found, kept_count, undo_file=undo_file, without_effect=without_effect(call.admin, addrs))

@@ -16,9 +16,8 @@ from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import fastjson_pretty
-from rmqadmin.core.results import ResultOf, Row, doc, some_failed
+from rmqadmin.core.results import FoundRows, ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
-from rmqproto.bodies.replication import RocksDbProgress
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.times import time_range
 
@@ -97,10 +96,10 @@ def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
     return entries
 
 
-STATUSES = ("equal", "not equal", "under way", "error")
+_ERROR = "error"
+_STATUSES = {0: "equal", 1: "not equal", 2: "under way", 3: _ERROR}
 """Names for the values of ``CheckRocksdbCqWriteResult.CheckStatus``."""
 
-_ERROR = 3
 _MONTH = "-30d"
 
 
@@ -111,41 +110,19 @@ class QueueCheckRow(Row, frozen=True):
     detail: Annotated[str | None, doc("what the broker says about it", sparse=True)]
 
 
-class CheckedBroker(msgspec.Struct, frozen=True):
-    broker_name: str
-    broker_addr: str
-    progress: RocksDbProgress
-
-
-class QueueChecks(ResultOf[QueueCheckRow], frozen=True):
+class QueueChecks(FoundRows[QueueCheckRow], frozen=True):
     """What brokers answer: they go on comparing."""
-
-    found: list[CheckedBroker]
-
-    def rows(self) -> Sequence[QueueCheckRow]:
-        return [
-            QueueCheckRow(
-                broker_name=one.broker_name,
-                broker_addr=one.broker_addr,
-                status=STATUSES[one.progress.check_status]
-                if 0 <= one.progress.check_status < len(STATUSES)
-                else str(one.progress.check_status),
-                detail=one.progress.check_result,
-            )
-            for one in self.found
-        ]
 
     def mqadmin_text(self) -> str:
         return "".join(
-            f"{one.broker_name} check error, please check log... errInfo: {one.progress.check_result}"
-            if one.progress.check_status == _ERROR
-            else f"{one.broker_name} check doing, please wait and get the result from log... \n"
-            for one in self.found
+            f"{row.broker_name} check error, please check log... errInfo: {row.detail}"
+            if row.status == _ERROR
+            else f"{row.broker_name} check doing, please wait and get the result from log... \n"
+            for row in self.found
         )
 
     def problem(self) -> str | None:
-        said = [one.progress for one in self.found]
-        return some_failed([str(one.check_result) if one.check_status == _ERROR else None for one in said], "broker")
+        return some_failed([str(row.detail) if row.status == _ERROR else None for row in self.found], "broker")
 
 
 def check_rocksdb_cq_write_progress(
@@ -165,7 +142,17 @@ def check_rocksdb_cq_write_progress(
     brokers = targets.named_cluster(call.admin, cluster)
     names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
     answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic, from_ms), names)
-    return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])
+    return QueueChecks(
+        [
+            QueueCheckRow(
+                broker_name=names[addr],
+                broker_addr=addr,
+                status=_STATUSES.get(said.check_status, str(said.check_status)),
+                detail=said.check_result,
+            )
+            for addr, said in answers.items()
+        ]
+    )
 
 
 _LOCAL = "Use [local mode] load rocksdb to print or export file \n"

@@ -18,10 +18,9 @@ from rmqadmin.core.groups.consumption import (
     online_clients,
 )
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc, row_of
 from rmqclient.addresses import split_address
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo
-from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode, version_name
 from rmqproto.errors import NotFoundError, RefusedError
 
@@ -32,6 +31,10 @@ class ClientRow(Row, frozen=True):
     language: Annotated[str | None, doc("what it is written in", minor=True)]
     version: Annotated[str, doc("release of its client library")]
     broker_names: Annotated[list[str], doc("brokers that it is connected to")]
+
+
+def client_row(client: ClientConnection, broker_names: list[str]) -> ClientRow:
+    return row_of(ClientRow, client, version=version_name(client.version), broker_names=broker_names)
 
 
 class GroupConsumption(Row, frozen=True):
@@ -47,32 +50,14 @@ class ConsumerClients(ResultOf[ClientRow], frozen=True):
     clients: GroupClients
 
     def rows(self) -> Sequence[ClientRow]:
-        known = [
-            (connection, self.clients.broker_names[client_id])
-            for client_id, connection in self.clients.connections.items()
-        ]
-        known += [(twin.connection, twin.broker_names) for twin in self.clients.twins]
-        return [
-            ClientRow(
-                client_id=connection.client_id,
-                client_addr=connection.client_addr,
-                language=connection.language,
-                version=version_name(connection.version),
-                broker_names=broker_names,
-            )
-            for connection, broker_names in known
-        ]
+        names = self.clients.broker_names
+        found = [client_row(one, names[client_id]) for client_id, one in self.clients.connections.items()]
+        return found + [client_row(twin.connection, twin.broker_names) for twin in self.clients.twins]
 
     def summary(self) -> GroupConsumption:
-        return GroupConsumption(
-            consume_type=self.clients.consume_type,
-            message_model=self.clients.message_model,
-            consume_from_where=self.clients.consume_from_where,
-            subscriptions=[
-                Subscription(topic, wanted.expression_type, wanted.sub_string)
-                for topic, wanted in self.clients.subscriptions.items()
-            ],
-        )
+        wanted = self.clients.subscriptions.items()
+        found = [Subscription(topic, one.expression_type, one.sub_string) for topic, one in wanted]
+        return row_of(GroupConsumption, self.clients, subscriptions=found)
 
     def mqadmin_text(self) -> str:
         text = f"{'#ClientId':36} {'#ClientAddr':22} {'#Language':10} #Version\n"
@@ -89,11 +74,7 @@ class ConsumerClients(ResultOf[ClientRow], frozen=True):
         )
 
 
-def consumer_connection(
-    call: Call,
-    consumer_group: ConsumerGroup,
-    broker_addr: AskedBroker = None,
-) -> ConsumerClients:
+def consumer_connection(call: Call, consumer_group: ConsumerGroup, broker_addr: AskedBroker = None) -> ConsumerClients:
     """Asks every broker that may know the group and joins the answers; mqadmin asks one at random.
 
     rmqadmin consumerConnection -g OrderGroup
@@ -119,52 +100,27 @@ def consumer_status(
     """
     brokers = group_brokers(call.admin, consumer_group, broker_addr)
     clients = online_clients(call.admin, consumer_group, brokers, call.answers)
-    if client_id is not None:
-        return _one(call, consumer_group, client_id, clients, brokers, jstack)
-    result = GroupStatus(
-        ask_clients(call.admin, consumer_group, clients, brokers, jstack=jstack), call.now_ms(), jstack
-    )
-    if call.as_mqadmin:
-        write_files(result)
-    return result
-
-
-def _one(
-    call: Call, group: str, client_id: str, clients: GroupClients, brokers: Sequence[BrokerData], jstack: bool
-) -> ClientStatus:
+    if client_id is None:
+        answers = ask_clients(call.admin, consumer_group, clients, brokers, jstack=jstack)
+        result = GroupStatus(answers, call.now_ms(), jstack)
+        if call.as_mqadmin:
+            write_files(result)
+        return result
     if client_id not in clients.connections:
-        raise NotFoundError(
-            f"the group {group} has no client {client_id}", hint=f"It has: {', '.join(sorted(clients.connections))}."
-        )
-    info = ask_client(call.admin, group, client_id, clients, brokers, jstack=jstack)
+        known = f"It has: {', '.join(sorted(clients.connections))}."
+        raise NotFoundError(f"the group {consumer_group} has no client {client_id}", hint=known)
+    info = ask_client(call.admin, consumer_group, client_id, clients, brokers, jstack=jstack)
     return ClientStatus(client_id, info, call.now_ms())
 
 
-class ProducerClientRow(Row, frozen=True):
-    client_id: Annotated[str, doc("client id", key=True)]
-    client_addr: Annotated[str, doc("where it connects from")]
-    language: Annotated[str | None, doc("what it is written in")]
-    version: Annotated[str, doc("release of its client library")]
-    broker_names: Annotated[list[str], doc("brokers that it is connected to")]
-
-
-class ProducerClients(ResultOf[ProducerClientRow], frozen=True):
+class ProducerClients(ResultOf[ClientRow], frozen=True):
     """Online clients of a producer group; both maps have the same keys, one a client."""
 
     connections: dict[str, ClientConnection]
     broker_names: dict[str, list[str]]
 
-    def rows(self) -> Sequence[ProducerClientRow]:
-        return [
-            ProducerClientRow(
-                client_id=connection.client_id,
-                client_addr=connection.client_addr,
-                language=connection.language,
-                version=version_name(connection.version),
-                broker_names=self.broker_names[client_id],
-            )
-            for client_id, connection in self.connections.items()
-        ]
+    def rows(self) -> Sequence[ClientRow]:
+        return [client_row(one, self.broker_names[client_id]) for client_id, one in self.connections.items()]
 
     def mqadmin_text(self) -> str:
         return "".join(

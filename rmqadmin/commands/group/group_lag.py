@@ -16,7 +16,7 @@ from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.running_info import Pace, mean_ms, pace_text
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc, row_of
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqadmin.core.units import duration, rate
 from rmqproto.errors import UsageError
@@ -159,13 +159,12 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
         has_members = bool(self.standing.member_count)
         queues = sorted(self.standing.queues, key=lambda one: -one.lag_count)
         return [
-            QueueLagRow(
+            row_of(
+                QueueLagRow,
+                one,
                 topic=one.queue.topic,
                 broker_name=one.queue.broker_name,
                 queue_id=one.queue.queue_id,
-                lag_count=one.lag_count,
-                oldest_waiting_ms=one.oldest_waiting_ms,
-                moved_count=one.moved_count,
                 owner=",".join(one.owners) or None,
                 problem=", ".join(
                     found.what for found in in_order(queue_findings(one, self.now_ms, has_members=has_members))
@@ -174,7 +173,6 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
                 retention_left_ms=one.retention_left_ms(self.now_ms),
                 consumer_offset=one.entry.consumer_offset,
                 broker_offset=one.entry.broker_offset,
-                min_offset=one.min_offset,
             )
             for one in queues
         ]

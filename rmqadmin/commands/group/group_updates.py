@@ -9,18 +9,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
-from rmqadmin.cli.options.command_options import (
-    LONG,
-    BrokerAddr,
-    ClusterName,
-    GroupName,
-    ListFile,
-    Replace,
-    TrueFalse,
-    as_bool,
-)
+from rmqadmin.cli.options.command_options import LONG, GroupName, ListFile, Masters, Replace, TrueFalse, as_bool
 from rmqadmin.cli.options.common_options import Value, option
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
 from rmqadmin.core.config_lists import GROUPS, group_config_text, plan_list, read_entries
@@ -37,8 +27,7 @@ from rmqproto.wording import counted
 def update_sub_group(
     call: Call,
     group_name: GroupName,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     consume_enable: Annotated[
         TrueFalse | None, option("-s", "--consumeEnable", "Whether it may consume. New: true.")
     ] = None,
@@ -91,7 +80,7 @@ def update_sub_group(
     }
     said = {name: value for name, value in wish.items() if value is not None}
     signed = parse_attributes(attributes)
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     requests: dict[str, SubscriptionGroupConfig] = {}
 
     def plan(addr: str) -> Step:
@@ -121,13 +110,7 @@ def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
         ) from None
 
 
-def update_sub_group_list(
-    call: Call,
-    filename: ListFile,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
-    replace: Replace = False,
-) -> Changes:
+def update_sub_group_list(call: Call, filename: ListFile, where: Masters, replace: Replace = False) -> Changes:
     """The file holds a list of objects with groupName and any other field of a group's configuration, by the names that
     getConsumerConfig --output mqadmin shows, or what exportMetadata wrote. Fields that an object leaves out stay as
     they are.
@@ -137,15 +120,14 @@ def update_sub_group_list(
     """
     admin = call.admin
     entries = read_entries(filename.strip(), GROUPS)
-    addrs = targets.masters(admin, broker_addr, cluster_name)
 
     def plan(addr: str) -> Step:
         before = admin.all_groups(addr).subscription_group_table
         return plan_list(GROUPS, entries, addr, before, admin.create_groups, replace=replace)
 
-    what = "group" if cluster_name is None else "subscription group"
+    what = "group" if where.cluster_name is None else "subscription group"
     line = f"submit batch of {what} config to {{}} success, please check the result later.\n"
-    return change(call, plan_each(addrs, plan), line_each(line))
+    return change(call, plan_each(where.addrs(admin), plan), line_each(line))
 
 
 class ConsumeMode(StrEnum):
@@ -160,11 +142,10 @@ def set_consume_mode(
     mode: Annotated[
         ConsumeMode, option("-m", "--mode", "How the group gets the topic's messages.", case_sensitive=True)
     ],
+    where: Masters,
     pop_share_queue_num: Annotated[
         int, option("-q", "--popShareQueueNum", "POP: clients that share a client's queues; 0: all share all.")
     ] = 0,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
 ) -> Changes:
     """Clients whose queues the broker assigns (rebalance by the broker) switch when they next ask it.
 
@@ -174,24 +155,20 @@ def set_consume_mode(
     wanted = RequestMode(
         consumer_group=group_name, mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name
     )
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
     tail = f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
     tail += f"consume mode[{mode}] popShareQueueNum[{pop_share_queue_num}]"
     line = "set consume mode to {} success.\n"
-    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, wanted))
-    return change(call, steps, lambda done: "".join(map(line.format, done)) + tail)
 
+    def plan(addr: str) -> Step:
+        before = _mode_of(call.admin, addr, wanted)
+        changes = differences(None if before is None else _fields(before), _fields(wanted))
+        act, back = partial(call.admin.set_request_mode, addr, wanted), None
+        if before is not None:
+            now = ["-m", before.mode, "-q", str(before.pop_share_queue_num)]
+            back = [["setConsumeMode", "-b", addr, "-t", topic_name, "-g", group_name, *now]]
+        return Step(addr, "change" if changes else "keep", changes, act, back)
 
-def _plan(admin: AdminClient, addr: str, wanted: RequestMode) -> Step:
-    before = _mode_of(admin, addr, wanted)
-    changes = differences(None if before is None else _fields(before), _fields(wanted))
-    act = partial(admin.set_request_mode, addr, wanted)
-    return Step(addr, "change" if changes else "keep", changes, act, None if before is None else _undo(addr, before))
-
-
-def _undo(addr: str, before: RequestMode) -> list[list[str]]:
-    words = ["-t", before.topic, "-g", before.consumer_group, "-m", before.mode, "-q", str(before.pop_share_queue_num)]
-    return [["setConsumeMode", "-b", addr, *words]]
+    return change(call, plan_each(where.addrs(call.admin), plan), lambda done: "".join(map(line.format, done)) + tail)
 
 
 def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:
@@ -212,8 +189,7 @@ def _fields(mode: RequestMode) -> dict[str, object]:
 def delete_sub_group(
     call: Call,
     group_name: GroupName,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     remove_offset: Annotated[
         TrueFalse | None, option("-r", "--removeOffset", "Also delete its offsets. Default: false.")
     ] = None,
@@ -227,24 +203,22 @@ def delete_sub_group(
       rmqadmin deleteSubGroup -b 127.0.0.1:10911 -g OldGroup --if-exists --yes
     """
     clean_offset = remove_offset is TrueFalse.TRUE
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(
         addrs, lambda addr: delete_group_in_broker(call.admin, addr, group_name, clean_offset=clean_offset)
     )
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
-        where = addrs[0] if cluster_name is None else cluster_name
-        raise NotFoundError(f"there is no group {group_name} on {where}", hint="With --if-exists this is not an error.")
-    if cluster_name is not None:
-        steps += delete_topics_of_group(call.admin, group_name, cluster_name)
-    what, lost = "", None
-    if cluster_name is not None:
-        what = ", its retry topic and its dead-letter queue"
-        lost = letters_lost(call.admin, group_name, cluster_name) if call.dry_run or call.can_ask else None
+        asked = where.cluster_name or addrs[0]
+        raise NotFoundError(f"there is no group {group_name} on {asked}", hint="With --if-exists this is not an error.")
+    what, lost, tail = "", None, ""
+    if where.cluster_name is not None:
+        steps += delete_topics_of_group(call.admin, group_name, where.cluster_name)
+        what, tail = ", its retry topic and its dead-letter queue", f" in cluster [{where.cluster_name}]"
+        lost = letters_lost(call.admin, group_name, where.cluster_name) if call.dry_run or call.can_ask else None
     if not call.dry_run:
-        where = f"from {counted(len(addrs), 'broker')}" + (f": {lost}" if lost is not None else "")
-        call.confirm(f"This deletes the group {group_name}{what} {where}.", group_name)
+        brokers = f"from {counted(len(addrs), 'broker')}" + (f": {lost}" if lost is not None else "")
+        call.confirm(f"This deletes the group {group_name}{what} {brokers}.", group_name)
     elif lost is not None:
         call.notice(lost)
-    tail = "" if cluster_name is None else f" in cluster [{cluster_name}]"
     line = f"delete subscription group [{group_name}] from broker [{{}}]{tail} success.\n"
     return change(call, steps, lambda done: "".join(line.format(addr) for addr in addrs if addr in done))

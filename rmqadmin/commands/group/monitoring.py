@@ -65,7 +65,10 @@ class MonitorRound(ResultOf[MonitorRow], frozen=True):
                 lag_count=lag.lag_count if lag else 0,
                 lag_count_max=lag.lag_count_max if lag else 0,
                 behind_ms=lag.behind_ms if lag else None,
-                problems=[*(["clients subscribe to different things"] if one.clients_differ else []), *_lines(one)],
+                problems=[
+                    *(["clients subscribe to different things"] if one.clients_differ else []),
+                    *[line for problems in one.client_problems.values() for line in problems],
+                ],
                 error=one.error,
             )
             for one in self.groups
@@ -91,10 +94,6 @@ class MonitorRound(ResultOf[MonitorRow], frozen=True):
 
     def problem(self) -> str | None:
         return some_failed([one.error for one in self.groups], "group")
-
-
-def _lines(one: Monitored) -> list[str]:
-    return [line for problems in one.client_problems.values() for line in problems]
 
 
 def start_monitoring(call: Call, show_all: ShowAll = False) -> MonitorRound:

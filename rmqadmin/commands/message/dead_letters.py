@@ -33,7 +33,7 @@ from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader, Sieve, in_time_order
 from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.redriving import Replayed
-from rmqadmin.core.results import TIME, FoundRows, Row, doc, some_failed
+from rmqadmin.core.results import TIME, FoundRows, Row, doc, row_of, some_failed
 from rmqadmin.core.targets import find_route
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
@@ -86,15 +86,14 @@ def dlq_ls(
     with call.counting("groups") as told:
         read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic, ledger), list(topics.values()), told)
     found = [
-        DeadLettersRow(
+        row_of(
+            DeadLettersRow,
+            letters,
             group=name,
             messages=letters.depth_count,
             redriven=letters.redriven_count,
             left=letters.left_count,
-            oldest_ms=letters.oldest_ms,
-            newest_ms=letters.newest_ms,
             topic=topic,
-            error=letters.error,
         )
         for (name, topic), letters in zip(topics.items(), read, strict=True)
     ]

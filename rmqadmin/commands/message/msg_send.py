@@ -105,7 +105,10 @@ def msg_send(
         topic, b"", tags=tags or None, keys=(key or "").split(), properties=pairs("--property", properties),
         delay_s=_delay_s(delay), deliver_at_ms=_deliver_at_ms(call, delay, deliver_at),
     )  # fmt: skip
-    places = _chosen(queues_to_send_to(call.admin, topic), queues)
+    places: QueuePlaces = queues_to_send_to(call.admin, topic)
+    if queues:
+        chosen = chosen_queues(queues, [queue for queue, _ in places])
+        places = [place for place in places if place[0] in chosen]
     if STANDARD_INPUT in wanted:
         call.tell_if_typed("messages" if said else "a message")
     bodies = [BodySource(name, at) for at, name in enumerate(wanted, 1)]
@@ -136,13 +139,6 @@ def _deliver_at_ms(call: Call, delay: str | None, text: str | None) -> int:
 
 
 QueuePlaces = Sequence[tuple[MessageQueue, str]]
-
-
-def _chosen(places: QueuePlaces, texts: Texts) -> QueuePlaces:
-    if not texts:
-        return places
-    chosen = chosen_queues(texts, [queue for queue, _ in places])
-    return [place for place in places if place[0] in chosen]
 
 
 class _Turns:
@@ -208,7 +204,7 @@ class _Sending:
         call, sent, bad = self._call, list[SentRow](), LeftOut()
         place = "message 1"
         try:
-            for piece in self._pieces():
+            for piece in (piece for source in self._sources for piece in self._cut(source.where, source.stream())):
                 if not sent and not bad.count:
                     say_if_new(call.admin, self._of_each.topic, call.notice, dry_run=call.dry_run)
                 place = self._place(piece)
@@ -245,9 +241,6 @@ class _Sending:
                 yield from self._cut(source.where, source.known_lines())
             elif source.is_known:
                 yield from self._cut(source.where, source.known())
-
-    def _pieces(self) -> Iterator[Piece]:
-        return (piece for source in self._sources for piece in self._cut(source.where, source.stream()))
 
     def _message(self, piece: Piece) -> tuple[Message, tuple[MessageQueue, ...]]:
         """The message, and the queues that it may go to. UsageError for one that no broker takes."""

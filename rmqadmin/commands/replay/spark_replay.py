@@ -119,6 +119,9 @@ def _request(
     from rmqreplay.plans.request import ReplayRequest, parse_offsets
 
     between, access = source.between(call.now_ms(), call.notice), call.settings.access()
+    if delivery.order not in (None, "queue"):
+        raise UsageError(f"--order {delivery.order}: only the order within a queue can be kept (--order queue)")
+    ids = [] if selection.ids is None else read_text(selection.ids, f"--ids {selection.ids}").splitlines()
     return ReplayRequest(
         name_server=None if files else ";".join(call.namesrv_addrs),
         path=files,
@@ -138,13 +141,13 @@ def _request(
         selection=Selection(
             where=selection.where,
             reconsume_times_min=selection.reconsume_min,
-            ids=_read_ids(selection.ids),
+            ids=[line.strip() for line in ids if line.strip()],
             **selection.as_conditions(),
         ),
         transform=_transform(source, rewrite, delivery, guards),
         to=delivery.to,
         target_name_server=delivery.target_namesrv or _target_of_files(call, files, delivery.to),
-        keep_order=_keep_order(delivery.order),
+        keep_order=delivery.order == "queue",
         dedup=guards.dedup,
         dedup_keep=guards.dedup_keep,
         skip_redriven=guards.skip_redriven,
@@ -185,18 +188,6 @@ def _transform(
         delay_level=delivery.delay_level,
         redrives_max=guards.redrives_max if source.dlq and not _is_file(delivery.to) else None,
     )
-
-
-def _read_ids(path: str | None) -> list[str]:
-    if path is None:
-        return []
-    return [line.strip() for line in read_text(path, f"--ids {path}").splitlines() if line.strip()]
-
-
-def _keep_order(order: str | None) -> bool:
-    if order not in (None, "queue"):
-        raise UsageError(f"--order {order}: only the order within a queue can be kept (--order queue)")
-    return order == "queue"
 
 
 def _is_file(to: str | None) -> bool:

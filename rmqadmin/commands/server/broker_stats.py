@@ -6,9 +6,8 @@ from typing import Annotated
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import A_BROKER, LONG, BrokerAddr, EveryReplicaToo, ShowAll, TrueFalse
+from rmqadmin.cli.options.command_options import A_BROKER, LONG, Replicas, ShowAll, TrueFalse
 from rmqadmin.cli.options.common_options import Value, option
-from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
@@ -37,15 +36,17 @@ class BrokerStatus(ResultOf[StatusRow], frozen=True):
         )
 
 
-def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> BrokerStatus:
+def broker_status(call: Call, where: Replicas) -> BrokerStatus:
     """With -c, shows every master and slave of the cluster.
 
     rmqadmin brokerStatus -b 127.0.0.1:10911
     rmqadmin brokerStatus -c DefaultCluster --output wide
     rmqadmin -o json brokerStatus -b 127.0.0.1:10911
     """
-    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    return BrokerStatus(call.answers.of(call.admin.broker_runtime_info, addrs), with_addr=cluster_name is not None)
+    addrs = where.addrs(call.admin)
+    return BrokerStatus(
+        call.answers.of(call.admin.broker_runtime_info, addrs), with_addr=where.cluster_name is not None
+    )
 
 
 TIMEOUT_MS = 50_000

@@ -8,9 +8,8 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
-from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
+from rmqadmin.cli.options.command_options import LONG, ConsumerGroup, Masters, Replicas
 from rmqadmin.cli.options.common_options import option
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each
 from rmqadmin.core.mqadmin_text import fastjson_pretty
@@ -64,14 +63,14 @@ class ColdReads(ResultOf[ColdReadRow], frozen=True):
     found: list[AskedFlow]
 
     def rows(self) -> Sequence[ColdReadRow]:
-        return [_row(one, group) for one in self.found for group in _groups(one.flow)]
+        return [
+            _row(one, group)
+            for one in self.found
+            for group in (sorted({*one.flow.runtime_table, *one.flow.config_table}) or (None,))
+        ]
 
     def mqadmin_text(self) -> str:
         return "".join(f" {one.heading}{fastjson_pretty(_with_texts(one.flow))}\n" for one in self.found)
-
-
-def _groups(flow: ColdDataFlow) -> Sequence[str | None]:
-    return sorted({*flow.runtime_table, *flow.config_table}) or (None,)
 
 
 def _row(one: AskedFlow, group: str | None) -> ColdReadRow:
@@ -101,16 +100,14 @@ def _with_texts(flow: ColdDataFlow) -> ColdDataFlow:
     return msgspec.structs.replace(flow, runtime_table=table)
 
 
-def get_cold_data_flow_ctr_info(
-    call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None
-) -> ColdReads:
+def get_cold_data_flow_ctr_info(call: Call, where: Replicas) -> ColdReads:
     """Cold data is data no longer in memory. If coldDataFlowControlEnable=true, a broker holds back pulls of groups
     that read too much of it.
 
       rmqadmin getColdDataFlowCtrInfo -b 127.0.0.1:10911
       rmqadmin getColdDataFlowCtrInfo -c DefaultCluster --output wide
     """
-    headings = dict(replica_headings(call.admin, broker_addr, cluster_name))
+    headings = dict(replica_headings(call.admin, where.broker_addr, where.cluster_name))
     answers = call.answers.of(call.admin.cold_data_flow, headings)
     return ColdReads([AskedFlow(addr, headings[addr], flow) for addr, flow in answers.items()])
 
@@ -119,28 +116,25 @@ def update_cold_data_flow_ctr_group_config(
     call: Call,
     consumer_group: ConsumerGroup,
     threshold: Annotated[int, LONG, option("-v", "--threshold", "Limit per period.", metavar="BYTES", min=0)],
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
 ) -> Changes:
     """The limit lasts until the broker restarts.
 
     rmqadmin updateColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup -v 3145728
     rmqadmin updateColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup -v 3145728 --dry-run
     """
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, threshold))
     return change(call, steps, line_each("updateColdDataFlowCtrGroupConfig success, {}\n"))
 
 
-def remove_cold_data_flow_ctr_group_config(
-    call: Call, consumer_group: ConsumerGroup, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
-) -> Changes:
+def remove_cold_data_flow_ctr_group_config(call: Call, consumer_group: ConsumerGroup, where: Masters) -> Changes:
     """As in mqadmin, it is no error if the group has no limit of its own.
 
     rmqadmin removeColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup
     rmqadmin removeColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup --dry-run
     """
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, None))
     call.confirm(f"This removes the limit of {consumer_group} from {counted(len(addrs), 'broker')}.", consumer_group)
     return change(call, steps, line_each("remove broker cold read threshold success, {}\n"))

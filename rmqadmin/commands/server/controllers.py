@@ -10,6 +10,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, ControllerAddr, ReplicatedBroker
 from rmqadmin.cli.options.common_options import Value, option
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
@@ -116,8 +117,7 @@ def elect_master(
     """
     admin = call.admin
     leader = leader_addr(admin, controller_address)
-    replicas = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
-    known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
+    replicas, known = _replicas(admin, leader, broker_name)
     before = None if replicas is None else replicas.master_address
     planned = MasterRow(
         cluster=cluster_name,
@@ -152,6 +152,12 @@ def elect_master(
     return Election([row])
 
 
+def _replicas(admin: AdminClient, leader: str, broker_name: str) -> tuple[ReplicaSet | None, list[ReplicaIdentity]]:
+    """What the leading controller knows of a broker name, and all its replicas."""
+    found = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
+    return found, [] if found is None else [*found.in_sync_replicas, *found.not_in_sync_replicas]
+
+
 def clean_broker_metadata(
     call: Call,
     controller_address: ControllerAddr,
@@ -183,8 +189,7 @@ def clean_broker_metadata(
             "with -l the controller forgets all replicas, not only those of -b", hint="Leave out -b or -l."
         )
     leader = leader_addr(admin, controller_address)
-    replicas = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
-    known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
+    _, known = _replicas(admin, leader, broker_name)
     gone = [one for one in known if ids is None or clean_living_broker or one.broker_id in ids]
     changes = [FieldChange(f"{broker_name} {one.broker_id}", one.broker_address, None) for one in gone]
     call.confirm(f"This has the controllers forget {len(gone)} of {len(known)} replicas of {broker_name}.", broker_name)

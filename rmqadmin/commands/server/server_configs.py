@@ -1,23 +1,18 @@
 """Configurations of brokers, name servers and controllers. A changed property is read back, because brokers report
 success for properties that they do not understand."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
-from rmqadmin.cli.options.command_options import (
-    BrokerAddr,
-    ClusterName,
-    ControllerAddrs,
-    EveryReplicaToo,
-    Property,
-    PropertyValue,
-)
+from rmqadmin.cli.options.command_options import ControllerAddrs, Masters, Property, PropertyValue, Replicas
 from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import (
     Configs,
+    ReadProperties,
     plan_broker_property,
     plan_property,
     read_configs,
@@ -26,13 +21,13 @@ from rmqadmin.core.servers.server_configs import (
 from rmqclient.addresses import parse_addresses
 
 
-def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> Configs:
+def get_broker_config(call: Call, where: Replicas) -> Configs:
     """With -c, shows every master and slave of the cluster.
 
     rmqadmin getBrokerConfig -b 127.0.0.1:10911
     rmqadmin getBrokerConfig -c DefaultCluster --output wide
     """
-    wanted = replica_headings(call.admin, broker_addr, cluster_name)
+    wanted = replica_headings(call.admin, where.broker_addr, where.cluster_name)
     return read_configs(wanted, call.admin.broker_config, as_mqadmin=call.as_mqadmin, mqadmin_end="\n")
 
 
@@ -40,8 +35,7 @@ def update_broker_config(
     call: Call,
     key: Property,
     value: PropertyValue,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     update_all_broker: Annotated[
         str | None, option("-a", "--updateAllBroker", "With -c and any value: slaves too.")
     ] = None,
@@ -56,7 +50,7 @@ def update_broker_config(
     admin, value = call.admin, value.strip()
     find = targets.masters if update_all_broker is None else targets.replicas
     steps = plan_each(
-        find(admin, broker_addr, cluster_name),
+        find(admin, where.broker_addr, where.cluster_name),
         lambda addr: plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin),
     )
     return change(call, steps, line_each("update broker config success, {}\n"))
@@ -79,21 +73,10 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
       rmqadmin updateNamesrvConfig -k orderMessageEnable -v true
       rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
     """
-    admin, value = call.admin, value.strip()
-
-    def plan(addr: str) -> Step:
-        return plan_property(
-            f"name server {addr}", addr, key, value,
-            read=admin.namesrv_config, write=admin.update_namesrv_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getNamesrvConfig -n {addr}", undo=["updateNamesrvConfig", "-n", addr],
-        )  # fmt: skip
-
+    admin = call.admin
     named = "" if call.namesrv_option is None else f"[{', '.join(admin.namesrv_addrs)}]"
-    return change(
-        call,
-        plan_each(admin.namesrv_addrs, plan),
-        lambda _done: f"update name server config success!{named}\n{key} : {value}\n",
-    )
+    asked = (admin.namesrv_addrs, admin.namesrv_config, admin.update_namesrv_config)
+    return _change_servers(call, "name server", "-n", *asked, key, value, named)
 
 
 def get_controller_config(call: Call, controller_address: ControllerAddrs) -> Configs:
@@ -115,15 +98,30 @@ def update_controller_config(
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000 --dry-run
     """
-    admin, value = call.admin, value.strip()
     addrs = parse_addresses(controller_address)
+    asked = (addrs, call.admin.controller_config, call.admin.update_controller_config)
+    return _change_servers(call, "controller", "-a", *asked, key, value, f"[{', '.join(addrs)}]")
+
+
+def _change_servers(
+    call: Call,
+    kind: str,
+    flag: str,
+    addrs: Sequence[str],
+    read: ReadProperties,
+    write: Callable[[str, Mapping[str, str]], None],
+    key: str,
+    value: str,
+    named: str,
+) -> Changes:
+    """Changes one property of servers that are no brokers. ``flag`` names them; ``named`` stands in mqadmin's text."""
+    value, listing = value.strip(), call.command.replace("update", "get")
 
     def plan(addr: str) -> Step:
         return plan_property(
-            f"controller {addr}", addr, key, value,
-            read=admin.controller_config, write=admin.update_controller_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getControllerConfig -a {addr}", undo=["updateControllerConfig", "-a", addr],
+            f"{kind} {addr}", addr, key, value, read=read, write=write, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin {listing} {flag} {addr}", undo=[call.command, flag, addr],
         )  # fmt: skip
 
-    text = f"update controller config success![{', '.join(addrs)}]\n{key} : {value}\n"
-    return change(call, plan_each(addrs, plan), lambda _done: text)
+    said = f"update {kind} config success!{named}\n{key} : {value}\n"
+    return change(call, plan_each(addrs, plan), lambda _done: said)

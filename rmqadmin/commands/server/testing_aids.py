@@ -2,22 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.cli.options.common_options import Value, argument
+from rmqadmin.cli.options.common_options import OptionGroup, Value, argument
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
-from rmqadmin.core.results import FoundRows, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc, row_of
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.fault_rules import parse_rule
 from rmqproto.names import is_system_group
 from rmqproto.wording import counted
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _NAMES_MAX = 8
@@ -30,10 +31,17 @@ _HINTS: dict[int, str] = {
 }
 
 
-def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """Like ``targets.masters``; if nothing is named, the only broker that the name server knows. With ``broker_addr``
-    no server is asked, because a fault rule may make any request fail."""
-    if broker_addr is None and cluster_name is None:
+class AidedBrokers(OptionGroup, frozen=True):
+    """Which brokers."""
+
+    broker_addr: BrokerAddr = None
+    cluster_name: NamedCluster = None
+
+    def addrs(self, admin: AdminClient) -> list[str]:
+        """As of ``targets.masters``; if nothing is named, the only broker that the name server knows. With
+        ``broker_addr`` no server is asked, because a fault rule may make any request fail."""
+        if self.broker_addr is not None or self.cluster_name is not None:
+            return targets.masters(admin, self.broker_addr, self.cluster_name)
         info = admin.cluster_info()
         brokers = targets.by_selected_addr(targets.all_brokers(info))
         if len(brokers) == 1:
@@ -46,13 +54,12 @@ def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str
             options = f"{', '.join(shown[:-1])} or {shown[-1]}"
             hint = f"There are {counted(len(brokers), 'broker')}: add {options}; {clusters} means every master."
         raise UsageError("Missing required option: -b or -c", hint=hint)
-    return targets.masters(admin, broker_addr, cluster_name)
 
 
-def own_answer(ask: Callable[[], T]) -> T:
+def own_answer(ask: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """The result of ``ask``. RefusedError with a hint why a broker does not serve requests for tests."""
     try:
-        return ask()
+        return ask(*args, **options)
     except RefusedError as error:
         error.hint = _HINTS.get(error.code, error.hint)
         raise
@@ -73,9 +80,9 @@ def set_faults(admin: AdminClient, addrs: Sequence[str], rules: Sequence[str], *
     """Makes requests fail by these rules, which replace the earlier ones."""
     steps = []
     for addr in addrs:
-        before = [state.rule for state in own_answer(partial(admin.faults, addr))]
+        before = [state.rule for state in own_answer(admin.faults, addr)]
         changes = [FieldChange("rules", before, list(rules))] if before != rules else []
-        act = partial(own_answer, partial(admin.set_faults, addr, rules))
+        act = partial(own_answer, admin.set_faults, addr, rules)
         steps.append(Step(addr, "change" if changes else "keep", changes, act))
     return Changes(carry_out(steps, dry_run=dry_run))
 
@@ -87,15 +94,10 @@ def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Calla
     """Takes brokers back to the state that ``to`` describes; their present state is lost. Asks the user to type their
     names first; where nobody can be asked, UsageError without ``--yes``."""
     admin = call.admin
-    steps = [
-        Step(
-            addr,
-            action,
-            [FieldChange(what, count, to) for what, count in contents(admin, addr).items()],
-            partial(own_answer, partial(act, addr)),
-        )
-        for addr in addrs
-    ]
+    steps = []
+    for addr in addrs:
+        changes = [FieldChange(what, count, to) for what, count in contents(admin, addr).items()]
+        steps.append(Step(addr, action, changes, partial(own_answer, act, addr)))
     preview = Changes(carry_out(steps, dry_run=True))
     if call.dry_run:
         return preview
@@ -114,7 +116,7 @@ class Faults(FoundRows[FaultRow], frozen=True):
     """The rules, in the order in which they are looked at."""
 
 
-def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Faults:
+def fault_ls(call: Call, where: AidedBrokers) -> Faults:
     """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, shows those of
     the only broker.
 
@@ -122,17 +124,14 @@ def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedClus
       rmqadmin fault ls -b 127.0.0.1:10911
     """
     admin = call.admin
-    addrs = meant_brokers(admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: own_answer(partial(admin.faults, addr)), addrs)
-    told = [(addr, state) for addr, states in answers.items() for state in states]
-    return Faults([FaultRow(rule=state.rule, hits=state.hits, broker_addr=addr) for addr, state in told])
+    answers = call.answers.of(lambda addr: own_answer(admin.faults, addr), where.addrs(admin)).items()
+    return Faults([row_of(FaultRow, state, broker_addr=addr) for addr, states in answers for state in states])
 
 
 def fault_set(
     call: Call,
     rules: Annotated[list[str], Value.NAME, argument("REQUEST:WHAT[:WHICH], docs/testing.md.", metavar="RULE...")],
-    broker_addr: BrokerAddr = None,
-    cluster_name: NamedCluster = None,
+    where: AidedBrokers,
 ) -> Changes:
     """These rules replace the earlier ones at once. REQUEST is a name, a code, or * for all. WHAT is delay=TIME,
     error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T, group=G. The first
@@ -143,16 +142,16 @@ def fault_set(
       rmqadmin fault set '*:disconnect:share=0.01' --dry-run
     """
     wanted = [parse_rule(rule).text for rule in rules]
-    return set_faults(call.admin, meant_brokers(call.admin, broker_addr, cluster_name), wanted, dry_run=call.dry_run)
+    return set_faults(call.admin, where.addrs(call.admin), wanted, dry_run=call.dry_run)
 
 
-def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
+def fault_clear(call: Call, where: AidedBrokers) -> Changes:
     """Removes all rules. With -b no name server is asked, so it works while everything fails.
 
     rmqadmin fault clear
     rmqadmin fault clear -b 127.0.0.1:10911
     """
-    return set_faults(call.admin, meant_brokers(call.admin, broker_addr, cluster_name), [], dry_run=call.dry_run)
+    return set_faults(call.admin, where.addrs(call.admin), [], dry_run=call.dry_run)
 
 
 class SnapshotRow(Row, frozen=True):
@@ -164,23 +163,18 @@ class Snapshots(FoundRows[SnapshotRow], frozen=True):
     """The snapshots, by name."""
 
 
-def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Snapshots:
+def snapshot_ls(call: Call, where: AidedBrokers) -> Snapshots:
     """A snapshot lasts as long as the store. Without -b and -c, shows those of the only broker.
 
     rmqadmin snapshot ls
     rmqadmin snapshot ls -b 127.0.0.1:10911
     """
     admin = call.admin
-    addrs = meant_brokers(admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: own_answer(partial(admin.snapshots, addr)), addrs)
-    return Snapshots(
-        [SnapshotRow(snapshot=name, broker_addr=addr) for addr, names in answers.items() for name in names]
-    )
+    answers = call.answers.of(lambda addr: own_answer(admin.snapshots, addr), where.addrs(admin)).items()
+    return Snapshots([SnapshotRow(snapshot=name, broker_addr=addr) for addr, names in answers for name in names])
 
 
-def snapshot_save(
-    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
-) -> Changes:
+def snapshot_save(call: Call, name: SnapshotName, where: AidedBrokers) -> Changes:
     """Keeps topics, groups, offsets and messages, delayed and timed ones included, and replaces an older snapshot of
     that name, after the snapshot's name was typed, or with --yes. The broker is away for some tens of milliseconds, and
     clients come back as after a restart.
@@ -190,18 +184,16 @@ def snapshot_save(
     """
     admin = call.admin
     steps = []
-    for addr in meant_brokers(admin, broker_addr, cluster_name):
-        is_there = name in own_answer(partial(admin.snapshots, addr))
-        act = partial(own_answer, partial(admin.save_snapshot, addr, name))
+    for addr in where.addrs(admin):
+        is_there = name in own_answer(admin.snapshots, addr)
+        act = partial(own_answer, admin.save_snapshot, addr, name)
         steps.append(Step(addr, REPLACE if is_there else "create", [], act))
     if older := [step.target for step in steps if step.action == REPLACE]:
         call.confirm(f"This replaces the snapshot {name} of {', '.join(older)}.", name)
     return Changes(carry_out(steps, dry_run=call.dry_run))
 
 
-def snapshot_restore(
-    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
-) -> Changes:
+def snapshot_restore(call: Call, name: SnapshotName, where: AidedBrokers) -> Changes:
     """Everything made or sent since the snapshot is lost. The snapshot stays. The broker is away for some tens of
     milliseconds, and clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
 
@@ -209,16 +201,16 @@ def snapshot_restore(
       rmqadmin snapshot restore a-day --yes
     """
     admin = call.admin
-    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    addrs = where.addrs(admin)
     for addr in addrs:
-        names = own_answer(partial(admin.snapshots, addr))
+        names = own_answer(admin.snapshots, addr)
         if name not in names:
             known = ", ".join(names) or "none"
             raise NotFoundError(f"{addr} has no snapshot {name}", hint=f"It has: {known}.")
     return take_back(call, addrs, "restore", f"as in {name}", lambda addr: admin.restore_snapshot(addr, name))
 
 
-def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
+def server_reset(call: Call, where: AidedBrokers) -> Changes:
     """Deletes topics, groups, offsets and messages, then loads again what `rmqserver --seed` says. Snapshots, rules of
     `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
 
@@ -226,7 +218,7 @@ def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: Named
       rmqadmin server reset -b 127.0.0.1:10911 --yes
     """
     admin = call.admin
-    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    addrs = where.addrs(admin)
     for addr in addrs:  # brokers refuse here, before anybody is asked to type a name
-        own_answer(partial(admin.snapshots, addr))
+        own_answer(admin.snapshots, addr)
     return take_back(call, addrs, "reset", "as at its start", admin.reset_broker)

@@ -13,11 +13,11 @@ from rmqadmin.cli.options.command_options import (
     AllClusters,
     AnyCluster,
     BrokerAddr,
-    ClusterName,
     ContainerAddr,
-    EveryReplicaToo,
+    Masters,
+    Replicas,
 )
-from rmqadmin.cli.options.common_options import Value, option
+from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.servers.server_configs import replica_headings
@@ -27,30 +27,27 @@ from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.wording import counted
 
 
-def clean(
-    call: Call,
-    act: Callable[[str], None],
-    broker_addr: str | None,
-    cluster: str | None,
-    *,
-    all_clusters: bool,
-    deletes: str | None = None,
-) -> Changes:
-    """Sends one request per broker. Asks first if it ``deletes`` something that cannot be made again. Without a broker
-    or cluster, mqadmin means every cluster; it reports only how the last broker went."""
-    is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
-    addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
+class CleanedBrokers(OptionGroup, frozen=True):
+    """Without a broker or cluster, mqadmin means every cluster."""
+
+    broker_addr: BrokerAddr = None
+    cluster: AnyCluster = None
+    all_clusters: AllClusters = False
+
+
+def clean(call: Call, act: Callable[[str], None], where: CleanedBrokers, *, deletes: str | None = None) -> Changes:
+    """Sends one request per broker. Asks first if it ``deletes`` something that cannot be made again. mqadmin reports
+    only how the last broker went."""
+    named = where.broker_addr or where.cluster
+    is_all = where.all_clusters or (call.as_mqadmin and where.broker_addr is None and where.cluster is None)
+    addrs = targets.everywhere(call.admin, where.broker_addr, where.cluster, all_clusters=is_all)
     if deletes is not None:
-        call.confirm(
-            f"This deletes {deletes} from {counted(len(addrs), 'broker')}.", (broker_addr or cluster or "all").strip()
-        )
+        call.confirm(f"This deletes {deletes} from {counted(len(addrs), 'broker')}.", (named or "all").strip())
     steps = [Step(addr, "clean", [], partial(act, addr)) for addr in addrs]
     return change(call, steps, lambda done: "success" if done[-1:] == addrs[-1:] != [] else "false")
 
 
-def clean_expired_cq(
-    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
-) -> Changes:
+def clean_expired_cq(call: Call, where: CleanedBrokers) -> Changes:
     """Brokers do this by themselves every ten seconds. Without -b and -c, mqadmin cleans up every cluster, and so does
     --output mqadmin.
 
@@ -58,12 +55,10 @@ def clean_expired_cq(
       rmqadmin cleanExpiredCQ -c DefaultCluster
       rmqadmin cleanExpiredCQ --all-clusters --dry-run
     """
-    return clean(call, call.admin.clean_expired_consume_queues, broker_addr, cluster, all_clusters=all_clusters)
+    return clean(call, call.admin.clean_expired_consume_queues, where)
 
 
-def clean_unused_topic(
-    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
-) -> Changes:
+def clean_unused_topic(call: Call, where: CleanedBrokers) -> Changes:
     """Deletes the files of topics that are not in the broker's table; topics without messages stay. Without -b and -c,
     mqadmin cleans up every cluster, and so does --output mqadmin.
 
@@ -71,15 +66,10 @@ def clean_unused_topic(
       rmqadmin cleanUnusedTopic -c DefaultCluster
       rmqadmin cleanUnusedTopic --all-clusters --dry-run
     """
-    return clean(
-        call, call.admin.clean_unused_topics, broker_addr, cluster, all_clusters=all_clusters,
-        deletes="the files of unknown topics",
-    )  # fmt: skip
+    return clean(call, call.admin.clean_unused_topics, where, deletes="the files of unknown topics")
 
 
-def delete_expired_commit_log(
-    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
-) -> Changes:
+def delete_expired_commit_log(call: Call, where: CleanedBrokers) -> Changes:
     """Deletes files older than the broker's fileReservedTime, with their messages. Brokers do this by themselves at the
     hour deleteWhen. Without -b and -c, mqadmin cleans up every cluster, and so does --output mqadmin.
 
@@ -87,10 +77,7 @@ def delete_expired_commit_log(
       rmqadmin deleteExpiredCommitLog -c DefaultCluster
       rmqadmin deleteExpiredCommitLog --all-clusters --dry-run
     """
-    return clean(
-        call, call.admin.delete_expired_commit_log, broker_addr, cluster, all_clusters=all_clusters,
-        deletes="commit log files past their time",
-    )  # fmt: skip
+    return clean(call, call.admin.delete_expired_commit_log, where, deletes="commit log files past their time")
 
 
 class TimerEngine(StrEnum):
@@ -107,18 +94,16 @@ def switch_timer_engine(
         TimerEngine,
         option("-e", "--engineType", "F: the wheel in files; R: RocksDB, where it is enabled.", case_sensitive=True),
     ],
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
 ) -> Changes:
     """Timers that are waiting stay where they are until they are due. Brokers before 5.5 do not know this request.
 
     rmqadmin switchTimerEngine -b 127.0.0.1:10911 -e F
     rmqadmin switchTimerEngine -c DefaultCluster -e F --dry-run
     """
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
     changes = [FieldChange("timer_engine", None, _NAMES[engine_type])]  # no request tells the present one
     act = call.admin.switch_timer_engine
-    steps = [Step(addr, "change", changes, partial(act, addr, engine_type)) for addr in addrs]
+    steps = [Step(addr, "change", changes, partial(act, addr, engine_type)) for addr in where.addrs(call.admin)]
     return change(call, steps, line_each(f"switchTimerEngine to {_NAMES[engine_type]} success, {{}}\n"))
 
 
@@ -132,15 +117,14 @@ def set_commit_log_read_ahead_mode(
     mode: Annotated[
         ReadMode, option("-m", "--commitLogReadAheadMode", "0: read ahead; 1: random access, no read-ahead.")
     ],
-    broker_addr: BrokerAddr = None,
-    cluster_name: EveryReplicaToo = None,
+    where: Replicas,
 ) -> Changes:
     """Mode 1 spares a broker useless reads if its consumers are far behind.
 
     rmqadmin setCommitLogReadAheadMode -b 127.0.0.1:10911 -m 0
     rmqadmin setCommitLogReadAheadMode -c DefaultCluster -m 1 --dry-run
     """
-    headings = dict(replica_headings(call.admin, broker_addr, cluster_name))
+    headings = dict(replica_headings(call.admin, where.broker_addr, where.cluster_name))
     said: dict[str, str] = {}
 
     def step(addr: str) -> Step:

@@ -20,15 +20,17 @@ from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 class StatsRow(Row, frozen=True):
     topic: Annotated[str, doc("topic name", key=True)]
-    group: Annotated[str | None, doc("consumer group; none if nobody consumes", key=True)]
+    group: Annotated[str | None, doc("consumer group; none if nobody consumes", key=True)] = None
     lag_count: Annotated[
         int | None, doc("messages that the group has to consume; unknown if it has no offset", vital=True)
-    ]
-    in_tps: Annotated[float | None, doc("messages stored a second, over the last minute")]
-    out_tps: Annotated[float | None, doc("messages handed to the group a second, over the last minute")]
-    in_day: Annotated[int | None, doc("messages stored in the last 24 hours, or since the broker counts", minor=True)]
-    out_day: Annotated[int | None, doc("messages handed to the group in that time", minor=True)]
-    error: Annotated[str | None, doc("why some of it is not known, and null", sparse=True)]
+    ] = None
+    in_tps: Annotated[float | None, doc("messages stored a second, over the last minute")] = None
+    out_tps: Annotated[float | None, doc("messages handed to the group a second, over the last minute")] = None
+    in_day: Annotated[
+        int | None, doc("messages stored in the last 24 hours, or since the broker counts", minor=True)
+    ] = None
+    out_day: Annotated[int | None, doc("messages handed to the group in that time", minor=True)] = None
+    error: Annotated[str | None, doc("why some of it is not known, and null", sparse=True)] = None
 
 
 class AllStats(FoundRows[StatsRow], frozen=True):
@@ -86,27 +88,19 @@ def stats_all(
     return AllStats([row for row in rows if not active_topic or row.error or row.in_day or row.out_day])
 
 
-class _Counts(msgspec.Struct, frozen=True):
-    """One statistic, summed over all brokers."""
-
-    tps: float
-    day_count: int
-
-
 def _topic_rows(call: Call, topic: str) -> list[StatsRow]:
     try:
         route = targets.find_route(call.admin, topic)
     except RocketMQError as failure:
-        return [_row(topic, None, error=str(failure))]
+        return [StatsRow(topic=topic, error=str(failure))]
     brokers = route.broker_datas if route is not None else []
-    put, error = _counts(call, brokers, TOPIC_PUT, topic)
+    in_tps, in_day, error = _counts(call, brokers, TOPIC_PUT, topic)
+    row = StatsRow(topic=topic, in_tps=in_tps, in_day=in_day, error=error)
     try:
         groups = _groups(call, brokers, topic)
     except RocketMQError as failure:
-        return [_row(topic, put, error=error or str(failure))]
-    return [_group_row(call, brokers, topic, group, put, error) for group in sorted(groups)] or [
-        _row(topic, put, error=error)
-    ]
+        return [msgspec.structs.replace(row, error=error or str(failure))]
+    return [_group_row(call, brokers, row, group) for group in sorted(groups)] or [row]
 
 
 def _groups(call: Call, brokers: Sequence[BrokerData], topic: str) -> list[str]:
@@ -122,51 +116,31 @@ def _groups(call: Call, brokers: Sequence[BrokerData], topic: str) -> list[str]:
     return []
 
 
-def _group_row(
-    call: Call, brokers: Sequence[BrokerData], topic: str, group: str, put: _Counts | None, put_error: str | None
-) -> StatsRow:
-    got, error = _counts(call, brokers, GROUP_GET, f"{topic}@{group}")
+def _group_row(call: Call, brokers: Sequence[BrokerData], row: StatsRow, group: str) -> StatsRow:
+    """The topic's row, with what the group has got and left."""
+    out_tps, out_day, error = _counts(call, brokers, GROUP_GET, f"{row.topic}@{group}")
     lag_count = None
     if error is None:
         try:
-            lag_count = read_offsets(call.admin, brokers, group, topic).lag_count
+            lag_count = read_offsets(call.admin, brokers, group, row.topic).lag_count
         except RocketMQError as failure:
             error = str(failure)
-    return _row(topic, put, group=group, lag_count=lag_count, got=got, error=error or put_error)
-
-
-def _row(
-    topic: str,
-    put: _Counts | None,
-    *,
-    group: str | None = None,
-    lag_count: int | None = None,
-    got: _Counts | None = None,
-    error: str | None = None,
-) -> StatsRow:
-    return StatsRow(
-        topic=topic,
-        group=group,
-        lag_count=lag_count,
-        in_tps=put.tps if put else None,
-        out_tps=got.tps if got else None,
-        in_day=put.day_count if put else None,
-        out_day=got.day_count if got else None,
-        error=error,
+    return msgspec.structs.replace(
+        row, group=group, lag_count=lag_count, out_tps=out_tps, out_day=out_day, error=error or row.error
     )
 
 
 def _counts(
     call: Call, brokers: Sequence[BrokerData], stats_name: str, stats_key: str
-) -> tuple[_Counts | None, str | None]:
-    """The sum over all brokers. If one does not answer: None, and the error."""
+) -> tuple[float | None, int | None, str | None]:
+    """The rate of the last minute and the count of a day, summed over all brokers. If one does not answer: None, and
+    the error."""
     found = []
     for master_addr in [broker.master_addr for broker in brokers if broker.master_addr]:
         try:
             stats = call.answers.ask(master_addr, lambda addr: read_stats(call.admin, addr, stats_name, stats_key))
         except RocketMQError as error:
-            return None, str(error)
+            return None, None, str(error)
         if stats is not None:
             found.append(stats)
-    counts = sum(stats.stats_minute.tps for stats in found), sum(map(day_count, found))
-    return _Counts(round(counts[0], 2), counts[1]), None
+    return round(sum(stats.stats_minute.tps for stats in found), 2), sum(map(day_count, found)), None

@@ -9,7 +9,7 @@ from rmqadmin.cli.changing import change, undoable
 from rmqadmin.cli.options.command_options import ClusterName, TheCluster, Topic, TopicNames, topic_names
 from rmqadmin.cli.options.common_options import option
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, FieldChange, Step
+from rmqadmin.core.changes import Changes, FieldChange
 from rmqadmin.core.topics.topic_changes import delete_everywhere, loss
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
@@ -39,17 +39,16 @@ def topic_delete(
     there = {name: steps for name, steps in steps_of.items() if steps}
     for name, steps in there.items():
         call.notice(f"{name}: {loss(call.admin, name, [step.target for step in steps if step.changes])}")
-    all_steps = [_named(name, step) for name, steps in there.items() for step in steps]
+    all_steps = [
+        msgspec.structs.replace(step, changes=[FieldChange("topic", name, None), *step.changes])
+        for name, steps in there.items()
+        for step in steps
+    ]
     if there:
         what = "the topic" if len(there) == 1 else f"{counted(len(there), 'topic')},"
         name = next(iter(there)) if len(there) == 1 else cluster
         call.confirm(f"This deletes {what} {', '.join(there)}, from {cluster}.", name)
     return undoable(call, all_steps)
-
-
-def _named(topic: str, step: Step) -> Step:
-    """The step with its topic among the changes: several topics are deleted from one broker."""
-    return msgspec.structs.replace(step, changes=[FieldChange("topic", topic, None), *step.changes])
 
 
 def delete_topic(

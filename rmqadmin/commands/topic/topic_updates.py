@@ -12,9 +12,8 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each, undoable
 from rmqadmin.cli.options.command_options import (
     PERM_METAVAR,
-    BrokerAddr,
-    ClusterName,
     ListFile,
+    Masters,
     Replace,
     Topic,
     TopicNames,
@@ -23,8 +22,6 @@ from rmqadmin.cli.options.command_options import (
     topic_names,
 )
 from rmqadmin.cli.options.common_options import Value, option
-from rmqadmin.core import targets
-from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
 from rmqadmin.core.results import ResultOf, Row, doc
@@ -54,8 +51,7 @@ from rmqproto.wording import counted
 def topic_create(
     call: Call,
     topics: TopicNames,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     queue_nums: Annotated[int, option("--queues", "Queues on each broker.", metavar="N", min=1)] = QUEUE_NUMS_DEFAULT,
     message_type: Annotated[TopicMessageType | None, option("--type", "What kind of messages it is for.")] = None,
     perm: Annotated[
@@ -75,7 +71,7 @@ def topic_create(
     if message_type is not None:
         signed[f"+{MESSAGE_TYPE}"] = message_type.value
     bits = None if perm is None else parse_perm(perm)
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     steps: list[Step] = []
     for name in topic_names(topics):
         there = [addr for addr in addrs if read_topic(call.admin, addr, name) is not None]
@@ -97,8 +93,7 @@ def topic_create(
 def update_topic(
     call: Call,
     topic: Topic,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
     read_queue_nums: Annotated[
         int | None,
         option("-r", "--readQueueNums", f"Queues that consumers read. New topics: {QUEUE_NUMS_DEFAULT}.", min=0),
@@ -137,7 +132,7 @@ def update_topic(
         given = (read_queue_nums, write_queue_nums, perm, order, unit, has_unit_sub, attributes, replace or None)
         if any(value is not None for value in given):
             raise UsageError("--shrink-to stands alone: it changes only the numbers of queues")
-        return shrink(call, targets.masters(call.admin, broker_addr, cluster_name), topic, shrink_to)
+        return shrink(call, where.addrs(call.admin), topic, shrink_to)
     wish = TopicWish(
         topic=topic,
         read_queue_nums=read_queue_nums,
@@ -148,29 +143,21 @@ def update_topic(
         unit_subscribed=as_bool(has_unit_sub),
         attributes=parse_attributes(attributes),
     )
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    addrs = where.addrs(call.admin)
     plan = plan_everywhere(call.admin, addrs, wish, replace=replace)
 
     def text(done: list[str]) -> str:
-        created = "".join(f"create topic to {addr} success.\n" for addr in addrs if addr in done)
-        ordered = _order_line(plan.order, "broker" if cluster_name is None else "cluster") if plan.order else ""
-        lines = created + ordered if cluster_name is not None else ordered + created
-        return lines + topic_config_text(plan.config) + "\n"
+        lines = ["".join(f"create topic to {addr} success.\n" for addr in addrs if addr in done)]
+        if plan.order:
+            of = "broker" if where.cluster_name is None else "cluster"
+            line = f"set {of} orderConf. isOrder=true, orderConf=[{order_text(plan.order)}]\n"
+            lines.insert(0 if where.cluster_name is None else 1, line)
+        return "".join(lines) + topic_config_text(plan.config) + "\n"
 
     return change(call, plan.steps, text)
 
 
-def _order_line(order: dict[str, int], what: str) -> str:
-    return f"set {what} orderConf. isOrder=true, orderConf=[{order_text(order)}]\n"
-
-
-def update_topic_list(
-    call: Call,
-    filename: ListFile,
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
-    replace: Replace = False,
-) -> Changes:
+def update_topic_list(call: Call, filename: ListFile, where: Masters, replace: Replace = False) -> Changes:
     """The file holds a list of objects with topicName, readQueueNums, writeQueueNums, perm, order, topicFilterType,
     topicSysFlag and attributes, or what exportMetadata wrote. Fields that an object leaves out stay as they are.
     Attributes need no sign; -name deletes one. perm is 6 or "RW".
@@ -180,22 +167,14 @@ def update_topic_list(
     """
     admin = call.admin
     entries = read_entries(filename.strip(), TOPICS)
-    addrs = targets.masters(admin, broker_addr, cluster_name)
 
     def plan(addr: str) -> Step:
         before = admin.all_topics(addr).topic_config_table
-        return plan_list(
-            TOPICS,
-            entries,
-            addr,
-            before,
-            admin.create_topics,
-            replace=replace,
-            warn=partial(shrink_warnings, admin, addr),
-        )
+        warn = partial(shrink_warnings, admin, addr)
+        return plan_list(TOPICS, entries, addr, before, admin.create_topics, replace=replace, warn=warn)
 
     line = "submit batch of topic config to {} success, please check the result later.\n"
-    return change(call, plan_each(addrs, plan), line_each(line))
+    return change(call, plan_each(where.addrs(admin), plan), line_each(line))
 
 
 def update_topic_perm(
@@ -204,8 +183,7 @@ def update_topic_perm(
     perm: Annotated[
         str, Value.CHOICE, option("-p", "--perm", "R or 4: read, W or 2: write, RW or 6: both.", metavar=PERM_METAVAR)
     ],
-    broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    where: Masters,
 ) -> Changes:
     """Each broker keeps its own queue counts, order and attributes; mqadmin takes them from the first broker.
 
@@ -213,33 +191,32 @@ def update_topic_perm(
     rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
     """
     bits = parse_perm(perm)
-    targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
+    where.addrs(call.admin)  # errors in -b and -c come first
     route = call.admin.topic_route(topic)
     masters = {broker.master_addr: broker for broker in route.broker_datas if broker.master_addr}
-    if broker_addr is not None:
-        addrs = [addr for addr in masters if addr == broker_addr]
+    if where.broker_addr is not None:
+        addrs = [addr for addr in masters if addr == where.broker_addr]
     else:
-        addrs = [addr for addr, broker in masters.items() if broker.cluster == (cluster_name or "")]
+        addrs = [addr for addr, broker in masters.items() if broker.cluster == (where.cluster_name or "")]
     if not addrs:
-        where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
-        raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
+        meant = f"the cluster {where.cluster_name}" if where.broker_addr is None else f"the broker {where.broker_addr}"
+        raise NotFoundError(f"{meant} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
     was: dict[str, TopicConfig] = {}
 
     def plan(addr: str) -> Step:
         step, was[addr] = plan_perm(call.admin, addr, topic, bits)
         return step
 
-    return change(call, plan_each(addrs, plan), lambda done: _perm_text(done, was, bits, broker_addr))
+    def text(done: list[str]) -> str:
+        lines = "".join(f"update topic perm from {was[addr].perm} to {bits} in {addr} success.\n" for addr in done)
+        if where.broker_addr is None:
+            return lines
+        first = next(iter(was.values()))
+        if first.perm == bits:
+            return "new perm equals to the old one!\n"
+        return f"{lines}{topic_config_text(msgspec.structs.replace(first, perm=bits, attributes={}))}.\n"
 
-
-def _perm_text(done: Sequence[str], was: Mapping[str, TopicConfig], perm: int, broker_addr: str | None) -> str:
-    first = next(iter(was.values()))
-    if broker_addr is not None and first.perm == perm:
-        return "new perm equals to the old one!\n"
-    lines = "".join(f"update topic perm from {was[addr].perm} to {perm} in {addr} success.\n" for addr in done)
-    if broker_addr is None:
-        return lines
-    return f"{lines}{topic_config_text(msgspec.structs.replace(first, perm=perm, attributes={}))}.\n"
+    return change(call, plan_each(addrs, plan), text)
 
 
 class OrderMethod(StrEnum):
@@ -314,7 +291,10 @@ def shrink(call: Call, addrs: Sequence[str], topic: str, nums: int) -> Shrunk:
     before, get their read queues back first. NotFoundError if no broker has the topic; UsageError if it has fewer
     queues on each."""
     configs = configs_on(call.admin, addrs, topic)
-    lost = {addr: _out_of_reach(call.admin, addr, config) for addr, config in configs.items()}
+    lost = {
+        addr: unconsumed(call.admin, addr, config.topic_name, unread_ids(call.admin, addr, config))
+        for addr, config in configs.items()
+    }
     if not any(lost.values()):
         _require_shrink(configs, nums)
     waits, left = list[str](), list[Unconsumed]()
@@ -350,11 +330,6 @@ def shrink(call: Call, addrs: Sequence[str], topic: str, nums: int) -> Shrunk:
 
 _PRODUCERS = "producers learn within 30 s that there are fewer write queues; only then read queues may go"
 _CONSUMERS = "consumers learn within 30 s that there are more read queues; what is in them is waited for"
-
-
-def _out_of_reach(admin: AdminClient, addr: str, config: TopicConfig) -> list[Unconsumed]:
-    """What groups have not consumed in queues that consumers do not read."""
-    return unconsumed(admin, addr, config.topic_name, unread_ids(admin, addr, config))
 
 
 def _left_texts(left: list[Unconsumed], topic: str, nums: int) -> list[str]:

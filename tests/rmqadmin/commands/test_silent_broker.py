@@ -95,7 +95,7 @@ def test_what_the_others_say_is_shown(run: Rmqadmin, command: str) -> None:
 
 def test_where_nobody_answers_there_is_no_part_of_an_answer(run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
     """`brokerStatus -c` showed an empty table, and the exit status was that for partial success."""
-    monkeypatch.setattr("rmqadmin.commands.server.broker_stats.targets.replicas", lambda *args: [DEAD])
+    monkeypatch.setattr("rmqadmin.core.targets.replicas", lambda *args: [DEAD])
     run("brokerStatus", "-c", CLUSTER, "-n", "127.0.0.1:2", status=3, out="")
 
 
