@@ -50,15 +50,15 @@ from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.topic_counts import TransactionMetrics
 from rmqserver.broker.tables.topics import TopicTable
-from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
 from rmqserver.broker.transactions.end_transaction import EndTransactions
 from rmqserver.broker.transactions.half_messages import OpMessages
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
-    from rmqserver.broker.registration import Nameservers
+    from rmqserver.broker.registration import Registration
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
@@ -73,7 +73,7 @@ class BrokerAssembly:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, sequences: SequenceFeed,
         files: ConfigFiles, replicas: HaMaster, wake: Callable[[], None], post: Post,
-        nameservers: Nameservers | None = None,
+        nameservers: Registration | None = None,
     ):  # fmt: skip
         """``wake`` makes a round of the loop end soon, with ``end_round``; ``post`` has something called in the next
         one; ``nameservers`` is told of every change of a topic."""

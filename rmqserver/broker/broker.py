@@ -21,7 +21,8 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
-from rmqserver.broker.registration import Nameservers
+from rmqserver.broker.registration import Registration
+from rmqserver.broker.relays.relay import run_every
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
@@ -71,7 +72,7 @@ class Broker(BrokerAssembly):
         self,
         config: BrokerConfig,
         loop: Loop,
-        nameservers: Nameservers | None = None,
+        nameservers: Registration | None = None,
         clock_ms: Callable[[], int] = now_ms,
         auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
         set_state: SetState | None = None,
@@ -111,7 +112,7 @@ class Broker(BrokerAssembly):
         else:
             self.table_watch = TableWatch(self.topics, self.groups, loop.wake)
 
-    def _make_slave(self, loop: Loop, nameservers: Nameservers | None) -> Slave:
+    def _make_slave(self, loop: Loop, nameservers: Registration | None) -> Slave:
         config, store, state, traffic = self.config, self.store, self.set_state, ByLoop(loop)
         follower = (
             HaSlave(config, store, traffic)
@@ -290,9 +291,11 @@ class Broker(BrokerAssembly):
                     nursery.start_soon(duty.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
-            nursery.start_soon(self._expire_puts)
-            nursery.start_soon(self._scan_clients)
-            nursery.start_soon(self._save_offsets)
+            nursery.start_soon(run_every, lambda: PUT_EXPIRY_EVERY_S, self._expire_puts)
+            nursery.start_soon(run_every, lambda: CLIENT_SCAN_EVERY_S, self._scan_clients)
+            nursery.start_soon(
+                run_every, lambda: self.config.flush_consumer_offset_interval_ms / 1000, self._save_offsets
+            )
             nursery.start_soon(self._clean_store)
 
     async def _dispatch_behind(self) -> None:
@@ -303,26 +306,19 @@ class Broker(BrokerAssembly):
             while self.store.dispatch_some():
                 await trio.lowlevel.checkpoint()
 
-    async def _expire_puts(self) -> None:
-        while True:
-            await trio.sleep(PUT_EXPIRY_EVERY_S)
-            self.pending.expire(
-                time.monotonic(), self.config.sync_flush_timeout_ms / 1000, self.config.slave_timeout_ms / 1000
-            )
+    def _expire_puts(self) -> None:
+        config = self.config
+        self.pending.expire(time.monotonic(), config.sync_flush_timeout_ms / 1000, config.slave_timeout_ms / 1000)
 
-    async def _scan_clients(self) -> None:
-        while True:
-            await trio.sleep(CLIENT_SCAN_EVERY_S)
-            self.locks.expire()
-            for peer in self.clients.expired_peers(self.config.channel_expired_timeout_ms):
-                peer.close("no heartbeat")
+    def _scan_clients(self) -> None:
+        self.locks.expire()
+        for peer in self.clients.expired_peers(self.config.channel_expired_timeout_ms):
+            peer.close("no heartbeat")
 
-    async def _save_offsets(self) -> None:
-        while True:
-            await trio.sleep(self.config.flush_consumer_offset_interval_ms / 1000)
-            self.offsets.save()
-            self.pop_orders.save()
-            self.files.try_again()  # other tables, too: the disk may have room again
+    def _save_offsets(self) -> None:
+        self.offsets.save()
+        self.pop_orders.save()
+        self.files.try_again()  # other tables, too: the disk may have room again
 
     async def _clean_store(self) -> None:
         while True:

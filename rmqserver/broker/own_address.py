@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -53,14 +53,6 @@ ZONE_VARIABLE = "ROCKETMQ_ZONE"
 """The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
 
 
-class RegisteredTopics(Protocol):
-    """What registration reads of the topic table."""
-
-    data_version: DataVersion
-
-    def all(self) -> Mapping[str, TopicConfig]: ...
-
-
 class Announcement:
     """What the broker says of itself, by its configuration as it is at each call. ``addr`` is its own address, as the
     nameserver that is told reaches it."""
@@ -77,14 +69,16 @@ class Announcement:
             broker_id=config.broker_id,
         )
 
-    def all_topics(self, addr: str, topics: RegisteredTopics) -> tuple[RegisterBrokerHeader, bytes]:
+    def all_topics(
+        self, addr: str, version: DataVersion, topics: Mapping[str, TopicConfig]
+    ) -> tuple[RegisterBrokerHeader, bytes]:
         """Header and body of 103, with all topics."""
         config = self._config
         host = addr.rpartition(":")[0]
         wrapper = TopicConfigs(
-            data_version=topics.data_version,
+            data_version=version,
             mapping_data_version=DataVersion(),
-            topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
+            topic_config_table={name: self._permitted(topic) for name, topic in topics.items()},
             topic_queue_mapping_detail_map={},
             topic_queue_mapping_info_map={},
         )

@@ -70,9 +70,9 @@ class Reads:
         try:
             found = cached_only(fn, loaded)
         except NotCached as error:
-            self._load(error, loaded, partial(self._again, fn, then, guarded, loaded))
-            return
-        then(found)
+            self._start(partial(error.load_into, loaded), partial(self._again, fn, then, guarded, loaded))
+        else:
+            then(found)
 
     def _again(
         self,
@@ -93,14 +93,11 @@ class Reads:
     def warm(self, missing: list[Place]) -> None:
         """Has a thread read these places, so that they are in memory for the next who asks."""
         if missing and self.is_free:
-            self._load(NotCached(missing), {}, lambda failed: None)
+            self._start(partial(NotCached(missing).load_into, {}), lambda failed: None)
 
     def load(self, result: GetResult, on_loaded: OnLoaded) -> None:
         """Has a thread finish a result that is not loaded; ``on_loaded`` is called in the loop's thread."""
         self._start(partial(self._store.load, result), on_loaded)
-
-    def _load(self, missing: NotCached, loaded: dict[Place, bytes], on_loaded: OnLoaded) -> None:
-        self._start(partial(missing.load_into, loaded), on_loaded)
 
     def _start(self, work: Callable[[], object], on_loaded: OnLoaded) -> None:
         assert self._nursery is not None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 import trio
 
@@ -25,11 +24,12 @@ from rmqproto.headers.nameserver import (
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqserver.broker.own_address import Announcement, RegisteredTopics
+from rmqserver.broker.own_address import Announcement
+from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
-from rmqserver.remoting.outward import Outward, ask, connect, signed
+from rmqserver.remoting.outward import ask, connect, signed
 from rmqserver.remoting.pump import Pump, plain_pump
 from rmqserver.remoting.service import Service
 
@@ -86,7 +86,7 @@ class Registration:
         self._has_master = False
         self.change_count = 0
 
-    async def run(self, topics: RegisteredTopics) -> None:
+    async def run(self, topics: TopicTable) -> None:
         """Never returns."""
         async with trio.open_nursery() as nursery:
             for link in self._links:
@@ -229,7 +229,7 @@ class _Link(Service):
         timeout_s = min(self._owner.timeout_s, ROUTE_MAX_S)
         self._connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, timeout_s)
 
-    async def run(self, topics: RegisteredTopics) -> None:
+    async def run(self, topics: TopicTable) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
         while True:
             self._changed = trio.Event()
@@ -249,7 +249,7 @@ class _Link(Service):
             if self._connection is None:
                 await trio.sleep(RECONNECT_AFTER_S)
 
-    async def _tell(self, topics: RegisteredTopics, changed_names: Collection[str] | None) -> bool:
+    async def _tell(self, topics: TopicTable, changed_names: Collection[str] | None) -> bool:
         """Tells the nameserver of these topics, or of all if None. Returns False if it does not know them then."""
         if changed_names is None or self._connection is None or not self._takes_singles:
             return await self._register(topics)
@@ -274,7 +274,7 @@ class _Link(Service):
         self._takes_singles = ResponseCode.REQUEST_CODE_NOT_SUPPORTED not in codes
         return None not in answers and codes <= {ResponseCode.SUCCESS}
 
-    async def _register(self, topics: RegisteredTopics) -> bool:
+    async def _register(self, topics: TopicTable) -> bool:
         try:
             if self._connection is None:
                 self._connection = await connect(self._loop, self, self._namesrv_addr, self._make_pump())
@@ -282,7 +282,9 @@ class _Link(Service):
         except OSError as error:
             self._note(str(error) or type(error).__name__)
             return False
-        header, body = self._owner.announcement.all_topics(self._broker_addr(connection), topics)
+        header, body = self._owner.announcement.all_topics(
+            self._broker_addr(connection), topics.data_version, topics.all()
+        )
         self._registered_at = trio.current_time()
         answer = await self._ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
         if answer is None:
@@ -315,24 +317,3 @@ class _Link(Service):
     ) -> Command | None:
         ext = signed(header, body, self._owner.credentials)
         return await ask(connection, code, ext, body, timeout_s)
-
-
-class Nameservers(Outward, Protocol):
-    """Tells the nameservers of the broker and its topics."""
-
-    def changed(self, put_names: Collection[str] | None) -> None:
-        """These topics are new or have changed; None: any topic may have changed."""
-        ...
-
-    def when_told(self, callback: Callable[[], None]) -> None:
-        """Calls back when the nameservers know the topics as they are now."""
-        ...
-
-    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-        """Calls back once with the topic's route, or with None if it is not known."""
-        ...
-
-    def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
-        """For a slave: calls back with its master's address, and the address to which slaves connect, every time they
-        are told."""
-        ...

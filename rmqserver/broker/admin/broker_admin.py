@@ -180,7 +180,7 @@ class TimerAdmin:
 
     def metrics(self) -> TimerMetrics:
         self._check_enabled("The timer message store is null")
-        return self._counts.metrics()
+        return self._counts.content
 
     def _check_enabled(self, remark: str) -> None:
         if not self._config.timer_wheel_enable:

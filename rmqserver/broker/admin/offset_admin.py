@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
-from rmqproto.bodies.base import DataVersion, MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig, TopicList
 from rmqproto.bodies.statistics import (
     ConsumeOffset,
@@ -32,6 +32,7 @@ from rmqproto.headers.tables import (
 )
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.own_address import OwnAddress
+from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.stats import UNKNOWN_MS, BrokerStats, store_time_ms
 from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
@@ -45,21 +46,10 @@ NEVER = 2**63 - 1
 """The correction of a queue in which the compared group is behind all others."""
 
 
-class DelayProgress(Protocol):
-    """How far each delay level has been delivered."""
-
-    data_version: DataVersion
-
-    @property
-    def offsets(self) -> dict[int, int]:
-        """Next queue offset by delay level."""
-        ...
-
-
 class OffsetAdmin:
     def __init__(
         self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, clients: Clients, address: OwnAddress,
-        delay: DelayProgress,
+        delay: Delays,
     ):  # fmt: skip
         self._topics = topics
         self._offsets = offsets

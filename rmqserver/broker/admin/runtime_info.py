@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rmqproto.codes import VERSION, version_name
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rmqserver.broker.admin.offset_admin import DelayProgress
+from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.stats import BrokerStats
@@ -28,7 +28,7 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 class RuntimeInfo:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, replicas: HaMaster,
-        stats: BrokerStats, delay: DelayProgress, timer_counts: TimingCounts, following_problem: Callable[[], str],
+        stats: BrokerStats, delay: Delays, timer_counts: TimingCounts, following_problem: Callable[[], str],
     ):  # fmt: skip
         """``following_problem`` says why a slave does not follow its master; empty if it does."""
         self._config = config

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqserver.operation import Peer
 from rmqserver.store.queues.round import Arrival
 from rmqserver.store.queues.walks import is_wanted_untrusted
 
@@ -46,23 +47,11 @@ WakeKey = Hashable
 """(topic, queue id) for the arrival of messages; anything else, such as a group, for callers of ``wake``."""
 
 
-class Waiter(Protocol):
-    """The waiting client: a connection, or what stands in for one."""
-
-    @property
-    def closed(self) -> bool: ...
-
-    def flush(self) -> None:
-        """Sends what it was given."""
-
-    def close(self, reason: str) -> None: ...
-
-
 class Held(msgspec.Struct, eq=False):
     """A held request. ``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of the
     store's work: it must not block. The slow scan asks ``is_passed``; None: the scan does not concern the request."""
 
-    waiter: Waiter
+    waiter: Peer
     keys: tuple[WakeKey, ...]
     deadline_ms: int
     go_on: Callable[[], None]
@@ -122,7 +111,7 @@ class Holds:
         """Called by the store when messages have become visible."""
         if not self._all:
             return
-        went_on: dict[Waiter, None] = {}
+        went_on: dict[Peer, None] = {}
         for arrival in arrivals:
             key = (arrival.queue.topic, arrival.queue.queue_id)
             waiting, lines = self._by_key.get(key), self._lines.get(key)

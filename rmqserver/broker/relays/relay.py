@@ -145,3 +145,10 @@ async def run_relays(relays: Callable[[], Sequence[Relay]], progress: Progress) 
             save_at_s = trio.current_time() + SAVE_EVERY_S
             progress.save_when_kept()
         await trio.sleep(pause_s)
+
+
+async def run_every(interval_s: Callable[[], float], act: Callable[[], None]) -> None:
+    """Acts again and again until cancelled, each time after the interval that there is then."""
+    while True:
+        await trio.sleep(interval_s())
+        act()

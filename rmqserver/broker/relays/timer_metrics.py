@@ -1,64 +1,46 @@
-"""How many messages wait for their time, by destination topic (``TimerMetrics``, 5.5.0); kept in
-``config/timermetrics``."""
+"""What is saved of timers: how many messages wait for their time, by destination topic (``TimerMetrics``, 5.5.0; kept
+in ``config/timermetrics``), and the checkpoints of the wheel."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+import trio
 
-from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.statistics import TimerMetric, TimerMetrics
+from rmqproto.bodies.statistics import TimerMetrics
 from rmqproto.java.java_hash import java_hash
-from rmqserver.broker.tables.config_table import from_file
+from rmqserver.broker.tables.topic_counts import TopicCounts
 
 if TYPE_CHECKING:
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
+    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.timers.log import Unit
+    from rmqserver.store.timers.timer_store import TimerStore
 
 FILE_NAME = "timermetrics"
+log = logging.getLogger(__name__)
+
 RATE_SPAN_S = 10
 
 
-class TimingCounts:
+class TimingCounts(TopicCounts[TimerMetrics]):
+    """Times in ms."""
+
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
-        self._files = files
-        self._clock_ms = clock_ms
-        self._metrics = TimerMetrics(data_version=DataVersion(timestamp=clock_ms()))
-        self._is_changed = False
+        super().__init__(files, clock_ms, "timermetrics", TimerMetrics(), lambda found: found.timing_count)
         self._delivered: deque[tuple[int, int]] = deque(maxlen=RATE_SPAN_S + 1)
         """Seconds, and the number of messages delivered in each; seconds without any are left out."""
 
-    def load(self) -> None:
-        """Raises StorageError if the file is not ours."""
-        loaded = from_file(self._files.load(FILE_NAME), TimerMetrics, FILE_NAME)
-        loaded.data_version = loaded.data_version or self._metrics.data_version
-        self._metrics = loaded
-
-    def add(self, topic: str, count: int, changes: int = 1) -> None:
-        """Adds to a topic's count. The version goes up by ``changes``."""
-        now_ms = self._clock_ms()
-        metric = self._metrics.timing_count.get(topic)
-        if metric is None:
-            metric = self._metrics.timing_count[topic] = TimerMetric()
-        metric.count += count
-        metric.time_stamp = now_ms
-        version = self._metrics.data_version
-        assert version is not None
-        version.counter += changes
-        version.timestamp = now_ms
-        self._is_changed = True
-
     def set_counts(self, counts: Mapping[str, int]) -> None:
         """Sets the counts after a recount; a topic that is not named has none."""
-        for topic in {*self._metrics.timing_count, *counts}:
+        for topic in {*self.by_topic, *counts}:
             if (difference := counts.get(topic, 0) - self.count(topic)) != 0:
                 self.add(topic, difference)
-
-    def topics(self) -> list[str]:
-        return list(self._metrics.timing_count)
 
     def delivered(self, count: int) -> None:
         second = self._clock_ms() // 1000
@@ -70,18 +52,6 @@ class TimingCounts:
         """Messages delivered per second, over the last seconds."""
         now = self._clock_ms() // 1000
         return sum(count for second, count in self._delivered if now - RATE_SPAN_S <= second < now) / RATE_SPAN_S
-
-    def count(self, topic: str) -> int:
-        return metric.count if (metric := self._metrics.timing_count.get(topic)) is not None else 0
-
-    def metrics(self) -> TimerMetrics:
-        return self._metrics
-
-    def save(self) -> None:
-        """Saves the counts if something has changed."""
-        if self._is_changed:
-            self._is_changed = False
-            self._files.save(FILE_NAME, msgspec.to_builtins(self._metrics))
 
 
 def recount(units: Iterable[Unit], topics: Iterable[str], topic_of: Callable[[Unit], str | None]) -> dict[str, int]:
@@ -98,3 +68,71 @@ def recount(units: Iterable[Unit], topics: Iterable[str], topic_of: Callable[[Un
         if (topic := sure.get(unit.topic_hash) or topic_of(unit)) is not None:
             counts[topic] += -1 if unit.is_delete else 1
     return dict(counts)
+
+
+class _Prepared(NamedTuple):
+    """``work`` may run when the log is kept up to ``log_offset``."""
+
+    log_offset: int
+    work: Callable[[], None]
+
+
+class TimerCheckpoints:
+    """Saves ``timercheck`` and ``timermetrics`` at intervals. A checkpoint that says that a message was delivered is
+    saved only once the message's copy is on the device. After a failed write the state of the files is unknown: no
+    checkpoint follows, and the next broker goes on from the last one."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, counts: TimingCounts):
+        self._config = config
+        self._store = store
+        self._clock_ms = store.clock_ms
+        self._timers = timer_store
+        self._counts = counts
+        self._prepared: _Prepared | None = None
+        self._next_s = -math.inf
+        self._has_failed = False
+
+    @property
+    def _has_work(self) -> bool:
+        return not self._has_failed and (self._prepared is not None or self._timers.is_changed)
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next save; infinite if there is nothing to save."""
+        return max(self._next_s - trio.current_time(), 0) if self._has_work else math.inf
+
+    async def save_if_time(self) -> None:
+        """Saves what was prepared earlier if a flush has covered it since; prepares what has changed."""
+        if not self._has_work or trio.current_time() < self._next_s:
+            return
+        self._next_s = trio.current_time() + self._config.timer_flush_interval_ms / 1000
+        self._counts.save()
+        try:
+            if self._prepared is not None and self._store.kept_offset >= self._prepared.log_offset:
+                work, self._prepared = self._prepared.work, None
+                await trio.to_thread.run_sync(work)
+            if self._prepared is None and self._timers.is_changed:
+                self._prepare()
+        except OSError as error:
+            self._failed(error)
+
+    def _prepare(self) -> None:
+        work = self._timers.prepare_checkpoint(self._clock_ms())
+        self._prepared = _Prepared(self._store.written_offset, work)
+
+    def _failed(self, error: OSError) -> None:
+        self._has_failed = True
+        log.error("event=timers-not-saved reason=%r", str(error))
+
+    def close(self) -> bool:
+        """Saves a checkpoint when all of the log is kept. Returns False if the files are not as they should be."""
+        if self._has_failed or not self._timers.is_used:
+            return not self._has_failed
+        try:
+            self._timers.stop()
+            self._prepare()
+            assert self._prepared is not None
+            self._prepared.work()
+        except OSError as error:
+            self._failed(error)
+        return not self._has_failed

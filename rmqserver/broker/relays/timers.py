@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,7 +17,7 @@ from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.reads import read_in_task
 from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, STOPS, Relay
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
-from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
+from rmqserver.broker.relays.timer_metrics import TimerCheckpoints, TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.store.queues.consume_queue import UNIT
@@ -164,7 +162,7 @@ class Timers:
 
     async def _recount(self) -> None:
         """Recounts what waits. A failure stops no delivery."""
-        units, topics = self._timers.waiting_units(), {*self._topics.all(), *self.counts.topics()}
+        units, topics = self._timers.waiting_units(), {*self._topics.all(), *self.counts.by_topic}
         try:
             self.counts.set_counts(await trio.to_thread.run_sync(recount, units, topics, self._real_topic))
         except OSError as error:
@@ -332,71 +330,3 @@ class Timers:
 
 
 _topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
-
-
-class _Prepared(NamedTuple):
-    """``work`` may run when the log is kept up to ``log_offset``."""
-
-    log_offset: int
-    work: Callable[[], None]
-
-
-class TimerCheckpoints:
-    """Saves ``timercheck`` and ``timermetrics`` at intervals. A checkpoint that says that a message was delivered is
-    saved only once the message's copy is on the device. After a failed write the state of the files is unknown: no
-    checkpoint follows, and the next broker goes on from the last one."""
-
-    def __init__(self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, counts: TimingCounts):
-        self._config = config
-        self._store = store
-        self._clock_ms = store.clock_ms
-        self._timers = timer_store
-        self._counts = counts
-        self._prepared: _Prepared | None = None
-        self._next_s = -math.inf
-        self._has_failed = False
-
-    @property
-    def _has_work(self) -> bool:
-        return not self._has_failed and (self._prepared is not None or self._timers.is_changed)
-
-    @property
-    def pause_s(self) -> float:
-        """Seconds until the next save; infinite if there is nothing to save."""
-        return max(self._next_s - trio.current_time(), 0) if self._has_work else math.inf
-
-    async def save_if_time(self) -> None:
-        """Saves what was prepared earlier if a flush has covered it since; prepares what has changed."""
-        if not self._has_work or trio.current_time() < self._next_s:
-            return
-        self._next_s = trio.current_time() + self._config.timer_flush_interval_ms / 1000
-        self._counts.save()
-        try:
-            if self._prepared is not None and self._store.kept_offset >= self._prepared.log_offset:
-                work, self._prepared = self._prepared.work, None
-                await trio.to_thread.run_sync(work)
-            if self._prepared is None and self._timers.is_changed:
-                self._prepare()
-        except OSError as error:
-            self._failed(error)
-
-    def _prepare(self) -> None:
-        work = self._timers.prepare_checkpoint(self._clock_ms())
-        self._prepared = _Prepared(self._store.written_offset, work)
-
-    def _failed(self, error: OSError) -> None:
-        self._has_failed = True
-        log.error("event=timers-not-saved reason=%r", str(error))
-
-    def close(self) -> bool:
-        """Saves a checkpoint when all of the log is kept. Returns False if the files are not as they should be."""
-        if self._has_failed or not self._timers.is_used:
-            return not self._has_failed
-        try:
-            self._timers.stop()
-            self._prepare()
-            assert self._prepared is not None
-            self._prepared.work()
-        except OSError as error:
-            self._failed(error)
-        return not self._has_failed

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.broker.sending.rewrites import Rewrites, Sender
     from rmqserver.broker.stats import BrokerStats
-    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.broker.tables.topic_counts import TransactionMetrics
     from rmqserver.store.message_store import MessageStore
 
 _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.sending.rewrites import TimerSlots
     from rmqserver.broker.stats import BrokerStats
-    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.broker.tables.topic_counts import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
     from rmqserver.store.message_store import MessageStore

@@ -21,7 +21,7 @@ from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.broker.tables.topic_counts import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +25,7 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted, enco
 from rmqproto.message.special_messages import check_times, ended_in
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.errors import TableFull
-from rmqserver.broker.relays.relay import PORTION_MAX, SAVE_EVERY_S, STOPS
+from rmqserver.broker.relays.relay import PORTION_MAX, SAVE_EVERY_S, STOPS, run_every
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.half_messages import given_up, immunity_ms, put_back
@@ -37,8 +36,8 @@ from rmqserver.core import Appended
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.tables.topic_counts import TransactionMetrics
     from rmqserver.broker.tables.topics import TopicTable
-    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 
@@ -82,9 +81,9 @@ class Transactions:
         config, metrics = self._config, self._metrics
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._check_forever)
-            nursery.start_soon(_every, lambda: config.transaction_op_batch_interval_ms / 1000, self._write_now)
-            nursery.start_soon(_every, lambda: SAVE_EVERY_S, self.state.save_when_kept)
-            nursery.start_soon(_every, lambda: config.transaction_metric_flush_interval_ms / 1000, metrics.save)
+            nursery.start_soon(run_every, lambda: config.transaction_op_batch_interval_ms / 1000, self._write_now)
+            nursery.start_soon(run_every, lambda: SAVE_EVERY_S, self.state.save_when_kept)
+            nursery.start_soon(run_every, lambda: config.transaction_metric_flush_interval_ms / 1000, metrics.save)
 
     def write_op_messages(self) -> None:
         """Puts the gathered op messages into this round."""
@@ -261,9 +260,3 @@ class Transactions:
             broker_name=self._config.broker_name,
         )
         producer.peer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, encode_record(message))
-
-
-async def _every(interval_s: Callable[[], float], act: Callable[[], None]) -> None:
-    while True:
-        await trio.sleep(interval_s())
-        act()

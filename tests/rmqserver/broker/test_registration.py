@@ -276,7 +276,8 @@ async def test_unregistering_and_a_connection_that_breaks() -> None:
 
 def test_the_brokers_permission_bounds_that_of_its_topics() -> None:
     broker = Broker(brokerPermission="4")
-    _, body = broker.registration.announcement.all_topics("127.0.0.1:10911", broker.topics)
+    topics = broker.topics
+    _, body = broker.registration.announcement.all_topics("127.0.0.1:10911", topics.data_version, topics.all())
     assert body.count(b'"perm":4') == 2
     assert {topic.perm for topic in broker.topics.all().values()} == {6}
     broker.loop.close()

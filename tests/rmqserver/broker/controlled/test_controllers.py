@@ -44,7 +44,7 @@ def test_a_controller_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path
         Peer(lambda request: None) as frozen,
     ):
         addrs = f"{controller.peer.address};{frozen.address}"
-        with BrokerSet(tmp_path, addrs, namesrv, admin).start(1):
+        with BrokerSet(tmp_path, addrs, namesrv, admin).start(1, brokerHeartbeatInterval="50"):
             frozen.wait_for(lambda: beats(frozen) > 0)
             before = beats(controller.peer)
             controller.peer.wait_for(lambda: beats(controller.peer) >= before + 10)

@@ -105,7 +105,7 @@ class Bench:
 
     def counts(self) -> Counter[str]:
         """Messages and bytes by the topic where they were stored, and open transactions."""
-        found = Counter({"open": self.parts.transaction_metrics.open_count("Plain")})
+        found = Counter({"open": self.parts.transaction_metrics.count("Plain")})
         for topic, flow in self.parts.stats.puts.items():
             found[topic] += flow.message_count + flow.request_count
             found[f"{topic}, bytes"] += flow.size_bytes

@@ -460,7 +460,7 @@ def test_metrics_count_open_transactions_in_apaches_form(start: Start) -> None:
     metrics.add("T", 1)
     metrics.add("T", 1)
     bench.end(bench.send_half())
-    assert metrics.open_count("T") == 1
+    assert metrics.count("T") == 1
     metrics.save()
     bench.files.wait_until_saved()
     now = bench.clock.now_ms
