@@ -88,9 +88,8 @@ class GivenOptions:
                 raise UsageError(f"the rocketmq source has no option {name}", hint=hint)
             self._values[names[name.lower()]] = value
 
-    def text(self, name: str) -> str | None:
-        value = self._values.get(name)
-        return value.strip() if value is not None and value.strip() else None
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._values.get(name, "").strip() or default
 
     def one_of(self, name: str, *allowed: str) -> str:
         value = self.text(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from rmqproto.errors import UsageError
+from rmqproto.filters.subscription import ALL
 from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.times import parse_duration, time_range
 from rmqreplay.source.live import PLAIN, ClusterAccess, checked_sql92
@@ -15,14 +17,6 @@ from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
 from spark_tools.given_options import GivenOptions, json_of, local_path
 from spark_tools.streaming.limits import TriggerLimits
-
-SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
-PULL_BATCH_SIZE_DEFAULT = 256
-"""Twice as fast as 32 where a broker allows so many; others answer with what they allow."""
-PULL_TIMEOUT_MS_DEFAULT = 10_000
-READ_TIMEOUT_MS_DEFAULT = 120_000
-BATCH_SIZE_DEFAULT = 128
-IN_FLIGHT_DEFAULT = 16
 
 READ_OPTIONS = (
     "path", "paths", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets",
@@ -78,6 +72,22 @@ TRIGGER_DELAY_MS_DEFAULT = 15 * 60_000
 """As of Spark's Kafka source."""
 
 
+def _option(name: str, read: Callable[..., Any], *rules: Any, **bounds: int) -> Any:
+    """A field of its own option, read by that method of ``GivenOptions``. Its default is what is read of no options."""
+    metadata = {"read": lambda given: read(given, name, *rules, **bounds)}
+    return field(default=read(GivenOptions({}, ()), name, *rules, **bounds), metadata=metadata)
+
+
+def _read_fields(kind: type[Any], given: GivenOptions) -> dict[str, Any]:
+    """The fields that have an option of their own."""
+    return {each.name: each.metadata["read"](given) for each in fields(kind) if "read" in each.metadata}
+
+
+_flag, _number, _one_of, _ms = (
+    GivenOptions.flag, GivenOptions.number, GivenOptions.one_of, GivenOptions.duration_ms,
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(WantedRanges):
     """Options of a read; times are ms since the epoch, sizes bytes."""
@@ -86,30 +96,32 @@ class ReadOptions(WantedRanges):
     """One of ``TABLES``; None reads messages."""
     groups: list[str] | None = None
     """Of a table: these groups only."""
-    ledger: str | None = None
+    ledger: str | None = _option("ledger", GivenOptions.text)
     """Of dead letters: the directory of the redrives' ledgers."""
     paths: list[str] = field(default_factory=list)
     broker_names: list[str] = field(default_factory=list)
     name_server: str | None = None
-    min_partitions: int = 0
-    records_per_partition_max: int = 0
-    split_size_bytes: int = SPLIT_SIZE_BYTES_DEFAULT
-    mode: str = "auto"
-    tags: str = "*"
+    fail_on_data_loss: bool = _option("failOnDataLoss", _flag, True)
+    min_partitions: int = _option("minPartitions", _number, 0)
+    records_per_partition_max: int = _option("maxRecordsPerPartition", _number, 0)
+    split_size_bytes: int = _option("splitSize", _number, 256 << 20, at_least=1)
+    mode: str = _option("mode", _one_of, "auto", "scan", "index")
+    tags: str = _option("tags", GivenOptions.text, ALL)
     sql92: str | None = None
-    properties: str = "map"
-    include_body: bool = True
-    decompress: bool = True
-    verify_crc: bool = False
-    transaction_state: str = "committed"
-    on_corrupt: str = "fail"
-    push_filters: bool = False
-    pull_batch_size: int = PULL_BATCH_SIZE_DEFAULT
-    pull_timeout_ms: int = PULL_TIMEOUT_MS_DEFAULT
-    read_timeout_ms: int = READ_TIMEOUT_MS_DEFAULT
+    properties: str = _option("properties", _one_of, "map", "raw", "none")
+    include_body: bool = _option("includeBody", _flag, True)
+    decompress: bool = _option("decompress", _flag, True)
+    verify_crc: bool = _option("verifyCrc", _flag, False)
+    transaction_state: str = _option("transactionState", _one_of, "committed", "all")
+    on_corrupt: str = _option("onCorrupt", _one_of, "fail", "skip", "column")
+    push_filters: bool = _option("pushFilters", _flag, False)
+    pull_batch_size: int = _option("pullBatchSize", _number, 256, at_least=1, at_most=INT_MAX)
+    """256 are read twice as fast as 32 where a broker allows so many; others answer with what they allow."""
+    pull_timeout_ms: int = _option("pullTimeoutMs", _ms, 10_000, at_least=1)
+    read_timeout_ms: int = _option("readTimeoutMs", _ms, 120_000)
     """How long one pull of a task goes on trying while its broker is away."""
-    read_from: str = "master"
-    reader_group: str = READER_GROUP
+    read_from: str = _option("readFrom", _one_of, "master", "slave")
+    reader_group: str = _option("readerGroup", GivenOptions.text, READER_GROUP)
     """In whose name messages are pulled; for ACL. It commits nothing."""
     access: ClusterAccess = PLAIN
 
@@ -129,19 +141,19 @@ class WriteOptions:
     """Options of a batch write. With ``topic`` None each row names its own."""
 
     name_server: str
-    topic: str | None = None
-    producer_group: str = "CLIENT_INNER_PRODUCER"
-    send_timeout_ms: int = 3000
-    batch_size: int = BATCH_SIZE_DEFAULT
-    in_flight_max: int = IN_FLIGHT_DEFAULT
-    compress_over_bytes: int = 0
-    queue_selector: str = "roundrobin"
+    topic: str | None = _option("topic", GivenOptions.text)
+    producer_group: str = _option("producerGroup", GivenOptions.text, "CLIENT_INNER_PRODUCER")
+    send_timeout_ms: int = _option("sendTimeoutMs", _ms, 3000, at_least=1)
+    batch_size: int = _option("batchSize", _number, 128, at_least=1)
+    in_flight_max: int = _option("maxInFlight", _number, 16, at_least=1)
+    compress_over_bytes: int = _option("compressOver", _number, 0)
+    queue_selector: str = _option("queueSelector", _one_of, "roundrobin", "source", "key", "javaHash")
     rate_max: float | None = None
     byte_rate_max: float | None = None
-    on_reject: str = "fail"
-    reject_path: str | None = None
+    on_reject: str = _option("onReject", _one_of, "fail", "file")
+    reject_path: str | None = _option("rejectPath", GivenOptions.text)
     is_idempotent: bool = False
-    checkpoint: str | None = None
+    checkpoint: str | None = _option("checkpointLocation", GivenOptions.text)
     """The checkpoint of the stream that is written."""
     access: ClusterAccess = PLAIN
 
@@ -239,10 +251,11 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         options.text("startingTimestamp"), options.text("endingTimestamp"), time.time_ns() // 1_000_000,
         "option startingTimestamp", "option endingTimestamp", needs_zone=True,
     )  # fmt: skip
+    read = _read_fields(ReadOptions, options)
     return ReadOptions(
+        **read,
         table=table,
         groups=options.names("group") or None,
-        ledger=options.text("ledger"),
         paths=[*map(local_path, paths)],
         broker_names=broker_names,
         name_server=name_server,
@@ -253,26 +266,8 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         end=_where(options, "ending", "latest", between.end_ms),
         # A group without letters that late is no error.
         missing_timestamp="latest" if table else options.one_of("startingOffsetsByTimestampStrategy", *missing_time),
-        fail_on_data_loss=options.flag("failOnDataLoss", True),
-        min_partitions=options.number("minPartitions", 0),
-        records_per_partition_max=options.number("maxRecordsPerPartition", 0),
-        split_size_bytes=options.number("splitSize", SPLIT_SIZE_BYTES_DEFAULT, at_least=1),
-        mode=options.one_of("mode", "auto", "scan", "index"),
-        tags=options.text("tags") or "*",
         sql92=checked_sql92(options.text("sql92")),
-        properties=options.one_of("properties", "map", "raw", "none"),
-        include_body=options.flag("includeBody", True),
-        decompress=options.flag("decompress", True),
-        verify_crc=options.flag("verifyCrc", False),
         include_internal_topics=table is not None or options.flag("includeInternalTopics", False),
-        transaction_state=options.one_of("transactionState", "committed", "all"),
-        on_corrupt=options.one_of("onCorrupt", "fail", "skip", "column"),
-        push_filters=options.flag("pushFilters", False),
-        pull_batch_size=options.number("pullBatchSize", PULL_BATCH_SIZE_DEFAULT, at_least=1, at_most=INT_MAX),
-        pull_timeout_ms=options.duration_ms("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
-        read_timeout_ms=options.duration_ms("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
-        read_from=options.one_of("readFrom", "master", "slave"),
-        reader_group=options.text("readerGroup") or READER_GROUP,
         access=options.access(),
     )
 
@@ -309,29 +304,18 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
             "the option nameServer is needed to write",
             hint="INSERT INTO passes none of a table's options: write with df.write",
         )
-    topic = options.text("topic")
+    write = _read_fields(WriteOptions, options)
     is_idempotent = options.one_of("delivery", "at-least-once", "idempotent") == "idempotent"
-    if is_idempotent and topic is None:
+    if is_idempotent and write["topic"] is None:
         raise UsageError("delivery=idempotent needs the option topic", hint="write one frame for each topic")
-    rate, byte_rate = options.number("maxRatePerSecond", 0), options.number("maxBytesPerSecond", 0)
-    on_reject = options.one_of("onReject", "fail", "file")
-    if (on_reject == "file") != (options.text("rejectPath") is not None):
+    if (write["on_reject"] == "file") != (write["reject_path"] is not None):
         raise UsageError("onReject=file and rejectPath belong together")
     return WriteOptions(
+        **write,
         name_server=name_server,
-        topic=topic,
-        producer_group=options.text("producerGroup") or "CLIENT_INNER_PRODUCER",
-        send_timeout_ms=options.duration_ms("sendTimeoutMs", 3000, at_least=1),
-        batch_size=options.number("batchSize", BATCH_SIZE_DEFAULT, at_least=1),
-        in_flight_max=options.number("maxInFlight", IN_FLIGHT_DEFAULT, at_least=1),
-        compress_over_bytes=options.number("compressOver", 0),
-        queue_selector=options.one_of("queueSelector", "roundrobin", "source", "key", "javaHash"),
-        rate_max=rate or None,
-        byte_rate_max=byte_rate or None,
-        on_reject=on_reject,
-        reject_path=options.text("rejectPath"),
+        rate_max=options.number("maxRatePerSecond", 0) or None,
+        byte_rate_max=options.number("maxBytesPerSecond", 0) or None,
         is_idempotent=is_idempotent,
-        checkpoint=options.text("checkpointLocation"),
         access=options.access(),
     )
 
