@@ -133,10 +133,13 @@ def plan(options: Options) -> ServerPlan:
     """What to serve, from options, files and defaults. UsageError for a file that cannot be read, and for every bad
     value."""
     given = {**defaults_of(options), **settings_of(options)}
-    _check_values(given)
+    for key in sorted(_READ_HERE & given.keys()):  # without a path or a guard it would keep nothing, or guard nothing
+        if not given[key].strip() and not key.endswith("Password"):
+            raise UsageError(f"{key}= has no value", hint="give it one, or leave it out")
     tls = tls_settings(given)
     auth = auth_settings(given)
-    _warn_of_secrets(options)
+    for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
+        log.warning("event=secret-on-command-line key=%s reason='every user of this machine can read it there'", key)
     listed = {key: value.strip() for key, value in given.items() if key in AUTH_KEYS - SECRET_KEYS - OWN_KEYS}
     given = {key: value for key, value in given.items() if key not in TLS_KEYS | AUTH_KEYS}
     namesrv = NamesrvConfig() if options.has_namesrv else None
@@ -145,7 +148,8 @@ def plan(options: Options) -> ServerPlan:
     listen = _listen(options, given)
     store_dir = None
     if broker is not None:
-        mine = _given_to_broker(given, broker, namesrv)
+        # A key that neither knows is reported once: by the broker, if there is one. Limits are for both.
+        mine = {key: text for key, text in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
         store_dir = _store_dir(options, mine)
         broker.record({"useTLS": "true" if tls.link is not None else "false", **listed})
         broker.load(_broker_settings(options, mine, listen, store_dir))
@@ -153,13 +157,28 @@ def plan(options: Options) -> ServerPlan:
             broker.record(store_paths(store_dir))
     if namesrv is not None:
         check_namesrv(auth, has_broker=broker is not None)
-        namesrv.load(_namesrv_settings(options, _given_to_namesrv(given, namesrv, broker), listen, store_dir))
+        mine = {
+            key: text
+            for key, text in given.items()
+            if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
+        }
+        namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
         is_asking = auth.is_authenticating if broker is None else auth.guards_namesrv
         namesrv.record({NAMESRV_AUTHENTICATION: "true" if is_asking else "false"})
     if controller is not None:
         check_namesrv(auth, has_broker=False)
         controller.load(_controller_settings(options, given, listen))
         controller.record({AUTHENTICATION: "true" if auth.is_authenticating else "false"})
+    seed: Seed | None = None
+    if options.seed is not None:
+        from rmqserver.seed.seed_file import read_seed  # 20 ms, most of it PyYAML
+
+        seed = read_seed(options.seed)
+    faults: list[FaultRule] = []
+    if options.faults:
+        from rmqproto.fault_rules import parse_rule
+
+        faults = [parse_rule(text) for text in options.faults]
     has_kv_file = bool(options.data or store_dir or "kvConfigPath" in given)
     return ServerPlan(
         namesrv=namesrv,
@@ -173,8 +192,8 @@ def plan(options: Options) -> ServerPlan:
         ready_file=options.ready_file,
         tls=tls,
         auth=auth,
-        seed=_seed(options.seed),
-        faults=_faults(options.faults),
+        seed=seed,
+        faults=faults,
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
     )
 
@@ -185,33 +204,6 @@ def _listen(options: Options, given: Mapping[str, str]) -> str:
         return parse_host(listen)
     except ValueError as error:
         raise UsageError(f"{'--listen' if options.listen else 'bindAddress='} {listen}: {error}") from None
-
-
-def _check_values(given: Mapping[str, str]) -> None:
-    """UsageError for a path or a guard without a value: the server would keep nothing, or guard nothing."""
-    for key in sorted(_READ_HERE & given.keys()):
-        if not given[key].strip() and not key.endswith("Password"):
-            raise UsageError(f"{key}= has no value", hint="give it one, or leave it out")
-
-
-def _warn_of_secrets(options: Options) -> None:
-    for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
-        log.warning("event=secret-on-command-line key=%s reason='every user of this machine can read it there'", key)
-
-
-# A key that neither knows is reported once: by the broker, if there is one. Limits are for both.
-
-
-def _given_to_broker(given: Mapping[str, str], broker: BrokerConfig, namesrv: NamesrvConfig | None) -> dict[str, str]:
-    return {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
-
-
-def _given_to_namesrv(given: Mapping[str, str], namesrv: NamesrvConfig, broker: BrokerConfig | None) -> dict[str, str]:
-    return {
-        key: value
-        for key, value in given.items()
-        if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
-    }
 
 
 def settings_of(options: Options) -> dict[str, str]:
@@ -309,8 +301,7 @@ def _controller_settings(options: Options, given: Mapping[str, str], listen: str
     if options.port is not None:
         settings["listenPort"] = str(options.port)
     elif "listenPort" not in given and given.get("controllerDLegerPeers"):
-        port = _own_peer_port(given)
-        settings["listenPort"] = port
+        settings["listenPort"] = _own_peer_port(given)
     return settings
 
 
@@ -372,22 +363,6 @@ def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | N
     if not host or not is_port(port):
         raise UsageError(f"--advertise {text}: must be auto, HOST or HOST:PORT")
     return host.strip("[]"), int(port)
-
-
-def _faults(texts: Sequence[str]) -> list[FaultRule]:
-    if not texts:
-        return []
-    from rmqproto.fault_rules import parse_rule
-
-    return [parse_rule(text) for text in texts]
-
-
-def _seed(path: str | None) -> Seed | None:
-    if path is None:
-        return None
-    from rmqserver.seed.seed_file import read_seed  # 20 ms, most of it PyYAML
-
-    return read_seed(path)
 
 
 def _read_file(path: str | None) -> dict[str, str]:

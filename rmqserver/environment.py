@@ -66,15 +66,11 @@ class EnvironmentParser(argparse.ArgumentParser):
         if command is None:
             return self.parse_args(argv)
         found = self.parse_args([argv[0], *command._arguments_of(environment), *argv[1:]])
-        command._check_values(found)
-        return found
-
-    def _check_values(self, found: argparse.Namespace) -> None:
-        """An option without a value (``--data "$DIR"``, with no such variable) was meant to do something."""
-        for action in self._by_variable.values():
+        for action in command.options:
             value = getattr(found, action.dest)
-            if isinstance(value, str) and not value.strip():
-                self.error(f"argument {action.option_strings[-1]}: it has no value")
+            if isinstance(value, str) and not value.strip():  # as of --data "$DIR", which was meant to do something
+                command.error(f"argument {action.option_strings[-1]}: it has no value")
+        return found
 
     def _arguments_of(self, environment: Mapping[str, str]) -> Iterator[str]:
         """An option that may be given several times has one value a line. An empty variable is ignored: compose files
@@ -82,17 +78,14 @@ class EnvironmentParser(argparse.ArgumentParser):
         for variable, action in self._by_variable.items():
             text = environment.get(variable, "").strip()
             if action.nargs == 0:
-                if self._is_true(variable, text):
+                if text.lower() not in ("", "true", "false"):
+                    self.error(f"{variable}: {text} is neither true nor false")
+                if text.lower() == "true":
                     yield action.option_strings[-1]
                 continue
             for value in text.splitlines() if variable in self._lists else filter(None, [text]):
                 self._check(variable, value, action)
                 yield f"{action.option_strings[-1]}={value}"
-
-    def _is_true(self, variable: str, text: str) -> bool:
-        if text.lower() not in ("", "true", "false"):
-            self.error(f"{variable}: {text} is neither true nor false")
-        return text.lower() == "true"
 
     def _check(self, variable: str, value: str, action: argparse.Action) -> None:
         try:

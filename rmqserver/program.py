@@ -42,12 +42,21 @@ def run(argv: Sequence[str] | None = None) -> int:
     started_s = time.perf_counter()
     argv = sys.argv[1:] if argv is None else argv
     if sorted(argv) == ["--verbose", "--version"]:
-        return _tell_build()
+        from rmqserver import core  # what a report of a fault should say
+
+        python = f"{sys.version.split()[0]}, {sys.executable}"
+        sys.stdout.write(f"rmqserver {VERSION}\ncore: {core.NAME}\nPython: {python}\n")
+        return 0
     parser = _parser()
     args = vars(parser.parse(argv, os.environ))
     command = args.pop("command")
     if command == "completion":
-        return _complete(args["shell"], parser, installs=args["install"])
+        from rmqserver import completion
+
+        try:
+            return completion.run(args["shell"], installs=args["install"], commands=parser.options_by_command)
+        except UsageError as error:
+            return _told(error)
 
     from rmqserver import logs
     from rmqserver.command_line import Options, plan
@@ -68,23 +77,6 @@ def run(argv: Sequence[str] | None = None) -> int:
         server_plan, local_set = plan_local_set(options)
         return serve(server_plan, started_s, local_set)
     except RocketMQError as error:
-        return _told(error)
-
-
-def _tell_build() -> int:
-    """What a report of a fault should say."""
-    from rmqserver import core
-
-    sys.stdout.write(f"rmqserver {VERSION}\ncore: {core.NAME}\nPython: {sys.version.split()[0]}, {sys.executable}\n")
-    return 0
-
-
-def _complete(shell: str, parser: EnvironmentParser, *, installs: bool) -> int:
-    from rmqserver import completion
-
-    try:
-        return completion.run(shell, installs=installs, commands=parser.options_by_command)
-    except UsageError as error:
         return _told(error)
 
 

@@ -45,7 +45,12 @@ class AuthGate:
         try:
             self._check(request, ext, connection)
         except Refused as refused:
-            self._log(request, ext, connection, refused)
+            name = ext.get(ACCESS_KEY, "")[:_NAME_SHOWN_MAX_CHARS]
+            if self._seldom.is_due(name):
+                log.warning(
+                    "event=refused-request user=%r peer=%s code=%d reason=%r",
+                    name, connection.address, request.code, (refused.remark or "")[:200],
+                )  # fmt: skip
             raise
         return None
 
@@ -68,14 +73,6 @@ class AuthGate:
             allowed = self._authorization.allowed(user, request.code, connection.real_address)
         if key is not None:
             self._shortcut.learn(request, ext, connection, user.name, key, allowed)
-
-    def _log(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, refused: Refused) -> None:
-        name = ext.get(ACCESS_KEY, "")[:_NAME_SHOWN_MAX_CHARS]
-        if self._seldom.is_due(name):
-            log.warning(
-                "event=refused-request user=%r peer=%s code=%d reason=%r",
-                name, connection.address, request.code, (refused.remark or "")[:200],
-            )  # fmt: skip
 
     def connection_closed(self, connection: Connection) -> None:
         self._authentication.connection_closed(connection)

@@ -110,7 +110,6 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
         migrates_plain=_is_true(pairs, _MIGRATE),
     )
     _check(settings)
-    _check_plain(settings)
     return settings
 
 
@@ -126,9 +125,6 @@ def _check(settings: AuthSettings) -> None:
         raise UsageError(
             f"{NAMESRV_AUTHENTICATION}=true: nobody is authenticated", hint=f"set {AUTHENTICATION}=true as well"
         )
-
-
-def _check_plain(settings: AuthSettings) -> None:
     if settings.enforces_plain and settings.is_authenticating:
         raise UsageError(
             f"{ACL_1}=true and {AUTHENTICATION}=true: a request is checked by one of them, and not by both",

@@ -54,7 +54,11 @@ class Authorization:
                 asked = names.of(request.header)
                 if asked not in self.allowed(user, request.code, peer):
                     self._judge(request, user, peer)
-                    self._allow(user, request.code, peer, asked)
+                    if self._allowed_count >= _DECISIONS_MAX:
+                        self._forget_allowed()
+                    key = user.name, request.code, peer.rpartition(":")[0]
+                    self._allowed.setdefault(key, set()).add(asked)
+                    self._allowed_count += 1
                 return
         self._judge(request, user, peer)
 
@@ -62,12 +66,6 @@ class Authorization:
         """The values of the code's HotNames that were judged and allowed so far. The container grows, and is emptied
         when its content is no longer valid."""
         return self._allowed.get((user.name, code, peer.rpartition(":")[0]), ())
-
-    def _allow(self, user: User, code: int, peer: str, asked: object) -> None:
-        if self._allowed_count >= _DECISIONS_MAX:
-            self._forget_allowed()
-        self._allowed.setdefault((user.name, code, peer.rpartition(":")[0]), set()).add(asked)
-        self._allowed_count += 1
 
     def _forget_allowed(self) -> None:
         for allowed in self._allowed.values():

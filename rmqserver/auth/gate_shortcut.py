@@ -78,7 +78,9 @@ class GateShortcut:
         try:
             name, content, signature = read(header)
         except OTHER_FIELDS:
-            self._missed(connection, request.code)
+            del self._known[connection][request.code]
+            misses = self._misses.setdefault(connection, {})
+            misses[request.code] = misses.get(request.code, 0) + 1
             return False
         if name != user or (allowed is not None and names(request.header) not in allowed):
             return False
@@ -122,11 +124,6 @@ class GateShortcut:
         if found is None and len(self._shapes) < _SHAPES_MAX and has_signed_fields(names):
             found = self._shapes[names] = SignedFields(names)
         return found
-
-    def _missed(self, connection: Connection, code: int) -> None:
-        del self._known[connection][code]
-        misses = self._misses.setdefault(connection, {})
-        misses[code] = misses.get(code, 0) + 1
 
     def connection_closed(self, connection: Connection) -> None:
         self._known.pop(connection, None)

@@ -9,7 +9,6 @@ its ``TlsSystemConfig`` reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from rmqproto.errors import UsageError
 from rmqserver.auth.auth_settings import AUTH_KEYS
@@ -18,42 +17,26 @@ VALUE_SHOWN_MAX = 100
 """Characters of a value that a refusal shows."""
 
 
-class _Guard(NamedTuple):
-    asks: Callable[[str], bool]
-    """Whether a value, stripped and in lower case, asks for the guard."""
-    refusal: str
-    way_out: str
+_RESTART = "start the server with it (--set, --config or tls.config.file)"
 
 
 def _is_true(text: str) -> bool:
     return text == "true"
 
 
-def _is_not_true(text: str) -> bool:
-    return text not in ("", "true")
-
-
-def _is_given(text: str) -> bool:
-    return bool(text)
-
-
-_TLS = "TLS is set up when the server starts, and stays as it is until it ends"
-_RESTART = "start the server with it (--set, --config or tls.config.file)"
-
-_GUARDS: dict[str, _Guard] = {
-    "tls.server.mode": _Guard(lambda text: text == "enforcing", _TLS, _RESTART),
-    "tls.server.need.client.auth": _Guard(lambda text: text not in ("", "none"), _TLS, _RESTART),
-    "tls.test.mode.enable": _Guard(_is_not_true, _TLS, _RESTART),
-    **dict.fromkeys(
-        ("tls.enable", "useTLS", "tls.server.authClient", "tls.client.authServer"), _Guard(_is_true, _TLS, _RESTART)
-    ),
+_GUARDS: dict[str, Callable[[str], bool]] = {
+    "tls.server.mode": lambda text: text == "enforcing",
+    "tls.server.need.client.auth": lambda text: text not in ("", "none"),
+    "tls.test.mode.enable": lambda text: text not in ("", "true"),
+    **dict.fromkeys(("tls.enable", "useTLS", "tls.server.authClient", "tls.client.authServer"), _is_true),
     **{
-        f"tls.{side}.{name}": _Guard(_is_given, _TLS, _RESTART)
+        f"tls.{side}.{name}": bool
         for side in ("server", "client")
         for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")
     },
-    "tls.config.file": _Guard(_is_given, _TLS, _RESTART),
+    "tls.config.file": bool,
 }
+"""Whether a value, stripped and in lower case, asks for the guard."""
 
 
 def is_guard(key: str) -> bool:
@@ -72,7 +55,7 @@ def check_running(pairs: Mapping[str, str], current: Mapping[str, str]) -> None:
 def check(pairs: Mapping[str, str]) -> None:
     """UsageError, with the key, for the first setting that asks for a guard."""
     for key, text in pairs.items():
-        guard = _GUARDS.get(key)
-        if guard is not None and guard.asks(text.strip().lower()):
+        if key in _GUARDS and _GUARDS[key](text.strip().lower()):
             shown = "..." if key.endswith("Password") else ascii(text.strip()[:VALUE_SHOWN_MAX])[1:-1]
-            raise UsageError(f"{key}={shown}: {guard.refusal}", hint=guard.way_out)
+            what = "TLS is set up when the server starts, and stays as it is until it ends"
+            raise UsageError(f"{key}={shown}: {what}", hint=_RESTART)

@@ -102,19 +102,13 @@ def apply(sets: BrokerSets, event: ControllerEvent) -> BrokerSets:
     name = event.broker_name
     if isinstance(event, BrokerIdApplied):
         found = sets.get(name) or BrokerSet(cluster_name=event.cluster_name, broker_name=name)
-        return {**sets, name: _with_id(found, event)}
+        replica = KnownReplica(event.broker_address, event.register_check_code)
+        next_id = max(found.next_broker_id, event.new_broker_id + 1)
+        replicas = {**found.replicas, event.new_broker_id: replica}
+        return {**sets, name: msgspec.structs.replace(found, next_broker_id=next_id, replicas=replicas)}
     if isinstance(event, BrokerDataCleaned) and event.broker_ids is None:
         return {other: each for other, each in sets.items() if other != name}
     return {**sets, name: _changed(sets[name], event)}
-
-
-def _with_id(found: BrokerSet, event: BrokerIdApplied) -> BrokerSet:
-    replica = KnownReplica(event.broker_address, event.register_check_code)
-    return msgspec.structs.replace(
-        found,
-        next_broker_id=max(found.next_broker_id, event.new_broker_id + 1),
-        replicas={**found.replicas, event.new_broker_id: replica},
-    )
 
 
 def _changed(
@@ -136,16 +130,13 @@ def _changed(
             elected = msgspec.structs.replace(found, master_broker_id=new, master_epoch=epoch)
             return _with_set(elected, (new,))
         case BrokerDataCleaned():
-            return _cleaned(found, set(event.broker_ids or ()))
-
-
-def _cleaned(found: BrokerSet, broker_ids: set[int]) -> BrokerSet:
-    replicas = {broker_id: each for broker_id, each in found.replicas.items() if broker_id not in broker_ids}
-    left = msgspec.structs.replace(found, replicas=replicas)
-    if found.master_broker_id in broker_ids:
-        left = msgspec.structs.replace(left, master_broker_id=None, master_epoch=found.master_epoch + 1)
-    in_sync = tuple(broker_id for broker_id in found.sync_state_set if broker_id not in broker_ids)
-    return left if in_sync == found.sync_state_set else _with_set(left, in_sync)
+            gone = set(event.broker_ids or ())
+            replicas = {broker_id: each for broker_id, each in found.replicas.items() if broker_id not in gone}
+            left = msgspec.structs.replace(found, replicas=replicas)
+            if found.master_broker_id in gone:
+                left = msgspec.structs.replace(left, master_broker_id=None, master_epoch=found.master_epoch + 1)
+            in_sync = tuple(broker_id for broker_id in found.sync_state_set if broker_id not in gone)
+            return left if in_sync == found.sync_state_set else _with_set(left, in_sync)
 
 
 def _with_set(found: BrokerSet, in_sync: Iterable[int]) -> BrokerSet:

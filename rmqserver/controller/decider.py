@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 import trio
 
@@ -36,11 +35,6 @@ def not_leading() -> Refused:
     return Refused(ResponseCode.CONTROLLER_NOT_LEADER, "The controller is not in leader state")
 
 
-class _Job(NamedTuple):
-    decide: Decide
-    done: Done
-
-
 class Decider:
     """Begins to decide when ``lead`` is called."""
 
@@ -59,7 +53,7 @@ class Decider:
         self._leads = False
         self._keeping: tuple[ControllerEvent, ...] = ()
         """Events of the decision that is being stored."""
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[tuple[Decide, Done]] = deque()
 
     @property
     def is_leading(self) -> bool:
@@ -80,8 +74,8 @@ class Decider:
         """Stops deciding: another controller may decide from now on."""
         self.sets, self._leads = {}, False
         waiting, self._waiting = self._waiting, deque()
-        for job in waiting:
-            job.done(not_leading())
+        for _, done in waiting:
+            done(not_leading())
 
     def now(self) -> Situation:
         return Situation(self.sets, self.live.alive(), self.live.is_settled, self._config.enable_elect_unclean_master)
@@ -92,48 +86,44 @@ class Decider:
         if not self.is_leading:
             done(not_leading())
         elif not self._keeping:
-            self._carry_out(_Job(decide, done))
+            self._carry_out(decide, done)
         elif len(self._waiting) < WAITING_MAX:
-            self._waiting.append(_Job(decide, done))
+            self._waiting.append((decide, done))
         else:
             done(Refused(ResponseCode.SYSTEM_BUSY, f"{WAITING_MAX} requests wait for a decision already"))
 
-    def _carry_out(self, job: _Job) -> None:
+    def _carry_out(self, decide: Decide, done: Done) -> None:
         try:
-            decision = job.decide(self.now())
+            decision = decide(self.now())
             if not decision.events:
-                job.done(decision)
+                done(decision)
                 return
             if self.failure is not None:
                 raise self.failure
             after = apply_all(self.sets, decision.events)
         except Exception as error:  # one decision that fails must not end the others: its request gets the error
-            job.done(error)
+            done(error)
             return
         self._keeping = tuple(decision.events)
 
         def kept(error: RocketMQError | None) -> None:
             self._keeping = ()
             if error is None:
-                self._take(decision.events, after)
-                job.done(decision)
+                before, self.sets = self.sets, after
+                for event in decision.events:
+                    log.info("event=controller-decided what=%r", event)
+                    if isinstance(event, MasterElected):
+                        self._tell_elected(after[event.broker_name], before[event.broker_name].master_broker_id)
+                done(decision)
             else:
                 if isinstance(error, StorageError):
                     self.failure = error
                     self.failed.set()
-                job.done(error)
+                done(error)
             while self._waiting and not self._keeping:
-                following = self._waiting.popleft()
-                self.submit(following.decide, following.done)
+                self.submit(*self._waiting.popleft())
 
         self._store.append(decision.events, after, kept)
-
-    def _take(self, events: tuple[ControllerEvent, ...], after: BrokerSets) -> None:
-        before, self.sets = self.sets, after
-        for event in events:
-            log.info("event=controller-decided what=%r", event)
-            if isinstance(event, MasterElected):
-                self._tell_elected(after[event.broker_name], before[event.broker_name].master_broker_id)
 
     def _tell_elected(self, found: BrokerSet, former_id: int | None) -> None:
         """Notifies all living replicas and the former master: that one may be frozen or only cut off from this

@@ -84,23 +84,20 @@ class EventLog:
 
     def append(self, events: Iterable[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
         """On return the events are on the device, or ``kept`` has got a StorageError."""
+        assert self._file is not None
+        record = _record(self._next_number, events)
         try:
-            self._append(events, after)
+            self._file.pwrite(record, self._end)
+            self._file.fdatasync()
+            self._end += len(record)
+            self._next_number += 1
+            self._record_count += 1
+            if self._record_count >= self._snapshot_after_records:
+                self._begin_anew(after)
         except OSError as error:
             kept(storage_error(error, "cannot write the controller's log", self._path))
         else:
             kept(None)
-
-    def _append(self, events: Iterable[ControllerEvent], after: BrokerSets) -> None:
-        assert self._file is not None
-        record = _record(self._next_number, events)
-        self._file.pwrite(record, self._end)
-        self._file.fdatasync()
-        self._end += len(record)
-        self._next_number += 1
-        self._record_count += 1
-        if self._record_count >= self._snapshot_after_records:
-            self._begin_anew(after)
 
     def close(self) -> None:
         for file in (self._file, self._lock):

@@ -42,18 +42,6 @@ class Handover:
     is_given_back: bool = False
 
 
-def is_of_master(handover: Handover, found: BrokerSet) -> bool:
-    """Whether the present master is the one that has to give its lease back."""
-    return handover.master_epoch == found.master_epoch
-
-
-def _overdue(handover: Handover) -> str:
-    if handover.is_asked:
-        return f"did not give its lease back within {HANDOVER_MAX_S:g} s"
-    broker_id = handover.wanted.broker_id
-    return f"is not asked for its lease, since broker {broker_id} has sent no heartbeat for {HANDOVER_MAX_S:g} s"
-
-
 class Handovers:
     """At most one for each set."""
 
@@ -64,7 +52,7 @@ class Handovers:
     def of(self, found: BrokerSet) -> Handover | None:
         """The handover of this set's master. None for one of an earlier master: the present one has no part in it."""
         handover = self._of_name.get(found.broker_name)
-        return handover if handover is not None and is_of_master(handover, found) else None
+        return handover if handover is not None and handover.master_epoch == found.master_epoch else None
 
     def begin(self, found: BrokerSet, wanted: ElectMasterHeader, done: Done) -> None:
         """Takes the place of one of an earlier master."""
@@ -104,10 +92,14 @@ class Handovers:
             if each.is_given_back:
                 continue
             found = sets.get(name)
-            if found is None or not is_of_master(each, found):
+            if found is None or each.master_epoch != found.master_epoch:
                 self._give_up(each, REPLACED)
             elif each.ends_s <= now_s:
-                self._give_up(each, _overdue(each))
+                overdue = f"did not give its lease back within {HANDOVER_MAX_S:g} s"
+                if not each.is_asked:
+                    silent = f"broker {each.wanted.broker_id} has sent no heartbeat for {HANDOVER_MAX_S:g} s"
+                    overdue = f"is not asked for its lease, since {silent}"
+                self._give_up(each, overdue)
 
     def give_up_all(self) -> None:
         """Another controller may have led meanwhile, and may have left a master its lease."""

@@ -83,9 +83,7 @@ class LiveBrokers:
     def expired(self) -> list[ReplicaKey]:
         """Returns, only once, each broker whose newest heartbeat has expired: it is dead."""
         now_s = self._clock_s()
-        return self._remove([key for key, life in self._lives.items() if life.ends_s < now_s])
-
-    def _remove(self, keys: list[ReplicaKey]) -> list[ReplicaKey]:
+        keys = [key for key, life in self._lives.items() if life.ends_s < now_s]
         for key in keys:
             del self._lives[key]
         return keys

@@ -113,7 +113,8 @@ def clean_broker_data(now: Situation, header: CleanBrokerDataHeader) -> Controll
     that all replicas may be forgotten although the set has a master, which must be dead."""
     name = header.broker_name
     try:
-        ids = _ids_untrusted(header.broker_controller_ids_to_clean)
+        text = (header.broker_controller_ids_to_clean or "").strip()
+        ids = tuple(int64(part.strip()) for part in text.split(";") if part.strip()) if text else None  # None: all
     except ValueError as error:
         return _not_cleaned(
             "Please set the option <brokerControllerIdsToClean> according to the format, "
@@ -136,13 +137,6 @@ def clean_broker_data(now: Situation, header: CleanBrokerDataHeader) -> Controll
     if not known:
         return _not_cleaned(f"Broker {name} has none of these ids,clean broker data failure.")
     return ControllerDecision(events=(BrokerDataCleaned(name, known),))
-
-
-def _ids_untrusted(text: str | None) -> tuple[int, ...] | None:
-    """Returns None for all ids. Raises ValueError for a text that is not a list of ids."""
-    if text is None or not text.strip():
-        return None
-    return tuple(int64(part.strip()) for part in text.split(";") if part.strip())
 
 
 def _not_cleaned(remark: str) -> ControllerDecision:

@@ -53,15 +53,11 @@ def render(families: Iterable[Family], labels: Mapping[str, str]) -> Iterator[st
         yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
         for sample in family.samples:
             pairs = ",".join(filter(None, (common, _pairs(sample.labels))))
-            yield f"{family.name}{{{pairs}}} {_number(sample.value)}\n"
+            yield f"{family.name}{{{pairs}}} {sample.value!r}\n"
 
 
 def _pairs(labels: Mapping[str, str]) -> str:
     return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else repr(value)
 
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}

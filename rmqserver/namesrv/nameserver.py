@@ -46,6 +46,7 @@ from rmqproto.hosts import join
 from rmqproto.message.record import body_crc
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
+from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wire import fastjson
 from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.config.namesrv_config import NamesrvConfig
@@ -240,12 +241,12 @@ class Nameserver(Service):
         return success(request)
 
     def wipe_write_perm(self, request: Request[BrokerNameHeader], connection: Connection) -> bytes:
-        count = self.routes.wipe_write_perm(request.header.broker_name)
+        count = self.routes.change_perm(request.header.broker_name, lambda perm: perm & ~PERM_WRITE)
         log.info("event=write-perm-wiped broker=%s topics=%d", request.header.broker_name, count)
         return success(request, WipeWritePermAnswer(wipe_topic_count=count))
 
     def add_write_perm(self, request: Request[BrokerNameHeader], connection: Connection) -> bytes:
-        count = self.routes.add_write_perm(request.header.broker_name)
+        count = self.routes.change_perm(request.header.broker_name, lambda perm: PERM_READ_WRITE)
         log.info("event=write-perm-added broker=%s topics=%d", request.header.broker_name, count)
         return success(request, AddWritePermAnswer(add_topic_count=count))
 

@@ -11,16 +11,16 @@ import dataclasses
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfigs, TopicRoute
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import MEMBER_GROUP_PREFIX
-from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
+from rmqproto.perm import PERM_WRITE
 from rmqserver.config.namesrv_config import NamesrvConfig
 
 log = logging.getLogger(__name__)
@@ -134,8 +134,11 @@ class RouteTable:
             log.warning("event=register-refused broker=%s addr=%s reason=full", new.name, new.addr)
             return None
         known = self._brokers[new.name].broker_addrs if new.name in self._brokers else {}
-        if self._is_outdated(new, known.get(new.broker_id)):
-            self.unregister(new.key)
+        held_by = known.get(new.broker_id, new.addr)
+        held = self._live.get(BrokerKey(new.cluster, new.name, held_by)) if held_by != new.addr else None
+        version = new.topics.data_version
+        if held is not None and held.data_version.state_version > version.state_version:
+            self.unregister(new.key)  # a master that was replaced comes back
             return Master()
         moved_ids = [id for id, addr in known.items() if addr == new.addr and id != new.broker_id]
         if new.broker_id not in known and len(new.topics.topic_config_table) == 1:
@@ -158,11 +161,16 @@ class RouteTable:
         is_smallest = bool(addrs) and new.broker_id < min(addrs)
         if is_first:
             log.info("event=broker-registered name=%s id=%d addr=%s", new.name, new.broker_id, new.addr)
-        self._warn_of_displaced(new, addrs.get(new.broker_id))
+        if held is not None and held.data_version.state_version == version.state_version:
+            # They replace each other with each registration. A newer version would be a master elected in its place.
+            log.warning(
+                "event=broker-displaced name=%s id=%d addr=%s former=%s "
+                "reason='both are alive: give one of them another brokerName, or make it a slave'",
+                new.name, new.broker_id, new.addr, held_by,
+            )  # fmt: skip
         addrs[new.broker_id] = new.addr
         self._take_topics(new, broker, is_first)
         timeout_s = LIVE_DEFAULT_S if new.timeout_ms is None else new.timeout_ms / 1000
-        version = new.topics.data_version
         self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.broker_id)
         if new.filter_servers:
             self._filter_servers[new.key] = new.filter_servers
@@ -170,7 +178,9 @@ class RouteTable:
             self._filter_servers.pop(new.key, None)
         if is_smallest and broker.enable_acting_master:
             self.on_min_id_changed(MinIdChange(new.name, dict(addrs), ha_addr=new.ha_addr))
-        return self._master_of(new, addrs)
+        master_addr = None if new.broker_id == MASTER_ID else addrs.get(MASTER_ID)
+        master = self._live.get(BrokerKey(new.cluster, new.name, master_addr)) if master_addr is not None else None
+        return Master(master.ha_addr, master_addr) if master is not None else Master()
 
     def _is_full(self, new: RegisteredBroker) -> bool:
         """Whether there is no room for what this registration adds."""
@@ -187,24 +197,6 @@ class RouteTable:
         queues = self._topics.setdefault(topic, {})
         self._route_count += queue_data.broker_name not in queues
         queues[queue_data.broker_name] = queue_data
-
-    def _is_outdated(self, new: RegisteredBroker, held_by: str | None) -> bool:
-        """Whether another address holds this broker id with a newer state: a master that was replaced comes back."""
-        if held_by is None or held_by == new.addr:
-            return False
-        held = self._live.get(BrokerKey(new.cluster, new.name, held_by))
-        return held is not None and held.data_version.state_version > new.topics.data_version.state_version
-
-    def _warn_of_displaced(self, new: RegisteredBroker, held_by: str | None) -> None:
-        """Warns if two brokers with the same name and id replace each other with each registration. A newer state
-        version means that this broker is a master elected in the other's place."""
-        held = None if held_by in (None, new.addr) else self._live.get(BrokerKey(new.cluster, new.name, held_by or ""))
-        if held is not None and held.data_version.state_version == new.topics.data_version.state_version:
-            log.warning(
-                "event=broker-displaced name=%s id=%d addr=%s former=%s "
-                "reason='both are alive: give one of them another brokerName, or make it a slave'",
-                new.name, new.broker_id, new.addr, held_by,
-            )  # fmt: skip
 
     def _take_topics(self, new: RegisteredBroker, broker: BrokerData, is_first: bool) -> None:
         """Takes the topics only from the master; without one, from the broker with the smallest id, if it supports
@@ -223,7 +215,14 @@ class RouteTable:
         keeps_write = is_master or not broker.enable_acting_master
         for topic, config in configs.items():
             if has_changed or new.name not in self._topics.get(topic, ()):
-                self._put_queues(topic, _queue_data(new.name, config, keeps_write))
+                queue_data = QueueData(
+                    broker_name=new.name,
+                    perm=config.perm if keeps_write else config.perm & ~PERM_WRITE,
+                    read_queue_nums=config.read_queue_nums,
+                    topic_sys_flag=config.topic_sys_flag,
+                    write_queue_nums=config.write_queue_nums,
+                )
+                self._put_queues(topic, queue_data)
         for topic, mapping in mappings.items():
             if topic not in self._topics:
                 continue
@@ -231,13 +230,6 @@ class RouteTable:
             if has_changed or name not in mapped:
                 self._route_count += name not in mapped
                 mapped[name] = mapping
-
-    def _master_of(self, new: RegisteredBroker, addrs: dict[int, str]) -> Master:
-        master_addr = addrs.get(MASTER_ID)
-        if new.broker_id == MASTER_ID or master_addr is None:
-            return Master()
-        live = self._live.get(BrokerKey(new.cluster, new.name, master_addr))
-        return Master(live.ha_addr, master_addr) if live else Master()
 
     def unregister(self, key: BrokerKey, broker_id: int | None = None) -> None:
         """Forgets a broker, and everything that only it had. Does nothing if the broker is not known, or if another
@@ -344,24 +336,12 @@ class RouteTable:
             del self._topics[topic]
             self._route_count -= len(self._mappings.pop(topic, ()))
 
-    def wipe_write_perm(self, name: str) -> int:
-        """Takes the write permission off all topics of a broker; returns how many it has."""
-        count = 0
-        for queue_data in self._queues_of(name):
-            queue_data.perm &= ~PERM_WRITE
-            count += 1
-        return count
-
-    def add_write_perm(self, name: str) -> int:
-        """Makes all topics of a broker readable and writeable; returns how many it has."""
-        count = 0
-        for queue_data in self._queues_of(name):
-            queue_data.perm = PERM_READ_WRITE
-            count += 1
-        return count
-
-    def _queues_of(self, name: str) -> Iterator[QueueData]:
-        return (queues[name] for queues in self._topics.values() if name in queues)
+    def change_perm(self, name: str, change: Callable[[int], int]) -> int:
+        """Changes the permission of all topics of a broker; returns how many it has."""
+        found = [queues[name] for queues in self._topics.values() if name in queues]
+        for queue_data in found:
+            queue_data.perm = change(queue_data.perm)
+        return len(found)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -440,16 +420,6 @@ def within_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
         broker_datas=[broker for broker in route.broker_datas if broker.broker_name not in far_names],
         queue_datas=[queue for queue in route.queue_datas if queue.broker_name not in far_names],
         filter_server_table={addr: each for addr, each in route.filter_server_table.items() if addr not in far_addrs},
-    )
-
-
-def _queue_data(broker_name: str, config: TopicConfig, keeps_write: bool) -> QueueData:
-    return QueueData(
-        broker_name=broker_name,
-        perm=config.perm if keeps_write else config.perm & ~PERM_WRITE,
-        read_queue_nums=config.read_queue_nums,
-        topic_sys_flag=config.topic_sys_flag,
-        write_queue_nums=config.write_queue_nums,
     )
 
 

@@ -23,8 +23,8 @@ from rmqserver.config.setting_values import BrokerRole
 from rmqserver.core import NAME as CORE
 from rmqserver.doors.grpc.hello import NOT_INSTALLED, GrpcDoor, is_installed
 from rmqserver.doors.remoting.broker_door import BrokerDoor
+from rmqserver.process import Fail
 from rmqserver.process.entrance import Entrance
-from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop
 from rmqserver.store.options import FlushMode
 

@@ -9,8 +9,8 @@ from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName, ControllerStore
 from rmqserver.controller.live_brokers import LostConnections
+from rmqserver.process import Fail
 from rmqserver.process.entrance import Entrance
-from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop
 
 log = logging.getLogger(__name__)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rmqproto.errors import UsageError
@@ -34,21 +35,20 @@ def announce(facts: Mapping[str, object], ready_file: str | None) -> None:
     told = {"event": "ready", "pid": os.getpid(), **facts}
     line = json.dumps({name: fact for name, fact in told.items() if fact is not None}) + "\n"
     if ready_file is not None:
-        _try(ready_file, lambda: _write_file(Path(ready_file), line))
-    _try("standard output", lambda: _write_out(line))
+        with _may_fail(ready_file):
+            temporary = _temporary(Path(ready_file))
+            temporary.write_text(line)
+            temporary.replace(ready_file)
+    with _may_fail("standard output"):
+        _write_out(line)
 
 
-def _try(where: str, write: Callable[[], None]) -> None:
+@contextlib.contextmanager
+def _may_fail(where: str) -> Iterator[None]:
     try:
-        write()
+        yield
     except OSError as error:
         log.warning("event=ready-line-not-written to=%r reason=%r", where, error.strerror)
-
-
-def _write_file(path: Path, line: str) -> None:
-    temporary = _temporary(path)
-    temporary.write_text(line)
-    temporary.replace(path)
 
 
 def _write_out(line: str) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqserver.process.for_tests import ForTests
     from rmqserver.process.namesrv_host import NamesrvHost
     from rmqserver.process.set_host import SetHost
+    from rmqserver.remoting.service import Service
 
 log = logging.getLogger(__name__)
 
@@ -46,25 +47,13 @@ def serve(plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = N
     """
     if plan.ready_file is not None:
         check_ready_file(plan.ready_file)
-    _raise_open_files_limit()
-    return trio.run(_Server(plan, started_s, local_set).run)
-
-
-def _raise_open_files_limit() -> None:
-    """Raises it to the system's maximum, as Java does when it starts. Every client is an open file, and 1024 is a usual
-    limit."""
+    # As Java does when it starts: every client is an open file, and 1024 is a usual limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
         log.warning("event=open-files-limit limit=%d reason=%r", soft, str(error))
-
-
-def _stop_signals() -> list[signal.Signals]:
-    """The signals that end the server cleanly. A terminal that is closed sends SIGHUP; under nohup it is ignored, and
-    stays so, as in Java."""
-    is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([] if is_hangup_ignored else [signal.SIGHUP])]
+    return trio.run(_Server(plan, started_s, local_set).run)
 
 
 class _Server:
@@ -91,11 +80,18 @@ class _Server:
 
     async def run(self) -> int:
         """Call it once."""
+        stop_signals = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup; a closed terminal sends it
+            stop_signals.append(signal.SIGHUP)
         try:
-            with trio.open_signal_receiver(*_stop_signals()) as signals:
+            with trio.open_signal_receiver(*stop_signals) as signals:
                 self._entrance.open_tls()
                 self._host()
-                self._prepare_for_tests()
+                from rmqserver.process.for_tests import ForTests
+
+                others: list[Service] = [self._namesrv.nameserver] if self._namesrv is not None else []
+                others += [self._controller.controller] if self._controller is not None else []
+                self._for_tests = ForTests(self._plan, self._loop, others, self._broker)
                 if self._plan.metrics is not None:
                     await self._open_watch_pages(*self._plan.metrics)
                 async with trio.open_nursery() as nursery:
@@ -146,13 +142,6 @@ class _Server:
         log.warning("event=temporary-store dir=%s reason='no --data was given; removed at the end'", path)
         return path
 
-    def _prepare_for_tests(self) -> None:
-        from rmqserver.process.for_tests import ForTests
-
-        namesrv = [self._namesrv.nameserver] if self._namesrv is not None else []
-        controller = [self._controller.controller] if self._controller is not None else []
-        self._for_tests = ForTests(self._plan, self._loop, [*namesrv, *controller], self._broker)
-
     async def _open_watch_pages(self, host: str, port: int) -> None:
         from rmqserver.metrics.watch_pages import WatchPages
 
@@ -188,7 +177,12 @@ class _Server:
             self._start_set(nursery, self._set_plan)
         else:
             self._announce(self._broker.addr if self._broker is not None else None)
-        self._warn_of_open_doors()
+        for service, setting in self._plan.unasked().items():
+            log.warning(
+                "event=nobody-is-asked service=%s listen=%s reason='without %s, all who reach the port may do "
+                "everything'",
+                service, self._plan.listen, setting,
+            )  # fmt: skip
         if self._temporary_store is not None:  # in a thread, because a killed process may have left much
             nursery.start_soon(partial(trio.to_thread.run_sync, temporary_store.sweep, abandon_on_cancel=True))
         stop = await anext(signals)
@@ -241,14 +235,6 @@ class _Server:
             },
             self._plan.ready_file,
         )
-
-    def _warn_of_open_doors(self) -> None:
-        for service, setting in self._plan.unasked().items():
-            log.warning(
-                "event=nobody-is-asked service=%s listen=%s reason='without %s, all who reach the port may do "
-                "everything'",
-                service, self._plan.listen, setting,
-            )  # fmt: skip
 
     # --- end ---------------------------------------------------------------------------------------------------------
 

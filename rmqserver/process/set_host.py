@@ -8,8 +8,8 @@ import trio
 
 from rmqproto.ha import MASTER_ID
 from rmqserver.local_set import LocalSet, LocalSetPlan
+from rmqserver.process import Fail
 from rmqserver.process.controller_host import ControllerHost
-from rmqserver.process.failing import Fail
 from rmqserver.process.namesrv_host import NamesrvHost
 
 LOOK_EVERY_S = 0.02

@@ -8,15 +8,11 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
 from rmqserver.remoting.pump import FirstBytePump, Pump, PumpError
 from rmqserver.tls.settings import DoorSettings
-
-if TYPE_CHECKING:
-    from rmqserver.tls.door import TlsDoor
 
 log = logging.getLogger(__name__)
 
@@ -32,47 +28,39 @@ class LateDoor:
         self._waiting: list[Callable[[Pump], None]] = []
 
     def pump(self) -> Pump:
-        return FirstBytePump(self._begin_tls)
+        def begin_tls(on_pump: Callable[[Pump], None]) -> None:
+            if self._make_pump is not None:
+                on_pump(self._make_pump())
+                return
+            self._waiting.append(on_pump)
+            self._is_asked.set()
 
-    def _begin_tls(self, on_pump: Callable[[Pump], None]) -> None:
-        if self._make_pump is not None:
-            on_pump(self._make_pump())
-            return
-        self._waiting.append(on_pump)
-        self._is_asked.set()
+        return FirstBytePump(begin_tls)
 
     async def watch(self) -> None:
         """Opens the door once a client has said hello. The server does not wait for it when it ends."""
         await self._is_asked.wait()
         try:
-            door = await trio.to_thread.run_sync(self._make_door, abandon_on_cancel=True)
+            make_pump = await trio.to_thread.run_sync(self._open, abandon_on_cancel=True)
         except Exception as error:  # whatever is wrong with it, plain clients are served
-            self._stay_closed(f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+            make_pump = partial(_ClosedPump, reason)
+            log.error("event=tls-failed reason=%r", reason)
         else:
-            self._open(door)
-
-    def _make_door(self) -> TlsDoor:
-        from rmqserver.tls.door import TlsDoor  # with cryptography 150 ms
-
-        return TlsDoor(self._settings)
-
-    def _open(self, door: TlsDoor) -> None:
-        log.info(
-            "event=tls-opened mode=%s certificate=self-made reason='a client speaks TLS; for tests, because no client "
-            "can verify it: tls.server.certPath and tls.server.keyPath name a certificate of yours'",
-            self._settings.mode.value,
-        )
-        self._serve_waiting(door.tls_pump)
-
-    def _stay_closed(self, reason: str) -> None:
-        log.error("event=tls-failed reason=%r", reason)
-        self._serve_waiting(partial(_ClosedPump, reason))
-
-    def _serve_waiting(self, make_pump: Callable[[], Pump]) -> None:
+            log.info(
+                "event=tls-opened mode=%s certificate=self-made reason='a client speaks TLS; for tests, because no "
+                "client can verify it: tls.server.certPath and tls.server.keyPath name a certificate of yours'",
+                self._settings.mode.value,
+            )
         self._make_pump = make_pump
         waiting, self._waiting = self._waiting, []
         for on_pump in waiting:
             on_pump(make_pump())
+
+    def _open(self) -> Callable[[], Pump]:
+        from rmqserver.tls.door import TlsDoor  # with cryptography 150 ms
+
+        return TlsDoor(self._settings).tls_pump
 
 
 class _ClosedPump:

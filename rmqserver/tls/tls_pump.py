@@ -6,6 +6,7 @@ import math
 import ssl
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rmqserver.remoting.pump import HANDSHAKE_MAX_S, PumpError
 
@@ -49,11 +50,17 @@ class TlsPump:
         try:
             if self.opens_by_s != math.inf and not self._shake_hands():
                 return b""
-            return self._decrypted()
+            parts = []
+            with suppress(ssl.SSLWantReadError):
+                while part := self._tls.read(_READ_SIZE_BYTES):
+                    parts.append(part)
+            return b"".join(parts)
         except ssl.SSLZeroReturnError:
             raise ConnectionResetError("closed by the peer") from None
         except ssl.SSLError as error:
-            raise PumpError("TLS", _in_words(error)) from None
+            words = _IN_WORDS.get(error.reason or "", "TLS failed")
+            text = f"{words} ({getattr(error, 'verify_message', '') or error.reason or error})"
+            raise PumpError("TLS", text) from None
         finally:
             self.wants_to_write = bool(self._outgoing.pending)
 
@@ -66,15 +73,6 @@ class TlsPump:
         early, self._early = self._early, b""
         self._encrypt(early)
         return True
-
-    def _decrypted(self) -> bytes:
-        parts = []
-        try:
-            while part := self._tls.read(_READ_SIZE_BYTES):
-                parts.append(part)
-        except ssl.SSLWantReadError:
-            pass
-        return b"".join(parts)
 
     def to_send(self, frames: Sequence[bytes], /) -> bytes:
         data = b"".join(frames)
@@ -89,8 +87,3 @@ class TlsPump:
         rest = memoryview(data)
         while rest:  # one record a call, of 16 KiB at most
             rest = rest[self._tls.write(rest) :]
-
-
-def _in_words(error: ssl.SSLError) -> str:
-    words = _IN_WORDS.get(error.reason or "", "TLS failed")
-    return f"{words} ({getattr(error, 'verify_message', '') or error.reason or error})"

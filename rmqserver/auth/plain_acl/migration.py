@@ -4,7 +4,6 @@ at each start, those accounts that have no user yet. White addresses are dropped
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from rmqproto.access.resources import ANY, Action, PolicyDecision, PolicyType, ResourceType
 from rmqproto.access.users import SUBJECT_PREFIX, UserType
@@ -44,29 +43,20 @@ def migrate(home: str, table: AuthTable) -> None:
 def _migrate_account(account: Account, table: AuthTable) -> None:
     user_type = UserType.SUPER if account.is_admin else UserType.NORMAL
     table.create_user(UserAccount(username=account.access_key, password=account.secret_key, user_type=user_type.value))
+    usual = (
+        (ResourceType.TOPIC, account.default_topic_perm), (ResourceType.GROUP, account.default_group_perm),
+    )  # fmt: skip
     policies = [
         AclPolicy(policy_type=policy_type.value, entries=entries)
         for policy_type, entries in (
-            (PolicyType.CUSTOM, list(_entries(account))), (PolicyType.DEFAULT, list(_default_entries(account))),
+            (PolicyType.CUSTOM, [_entry(resource.key, perm) for resource, perm in account.perms.items()]),
+            (PolicyType.DEFAULT, [_entry(f"{kind.value}:{ANY}", perm) for kind, perm in usual if perm is not None]),
         )
         if entries
     ]  # fmt: skip
     if policies:
         subject = SUBJECT_PREFIX + account.access_key
         table.put_acl(subject, AclInfo(subject=subject, policies=policies))
-
-
-def _entries(account: Account) -> Iterator[AclEntry]:
-    for resource, perm in account.perms.items():
-        yield _entry(resource.key, perm)
-
-
-def _default_entries(account: Account) -> Iterator[AclEntry]:
-    for kind, perm in (
-        (ResourceType.TOPIC, account.default_topic_perm), (ResourceType.GROUP, account.default_group_perm),
-    ):  # fmt: skip
-        if perm is not None:
-            yield _entry(f"{kind.value}:{ANY}", perm)
 
 
 def _entry(resource: str, perm: Perm) -> AclEntry:

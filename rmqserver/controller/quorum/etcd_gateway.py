@@ -75,6 +75,9 @@ class EtcdAccess(NamedTuple):
             self.password()
 
 
+Read = Callable[[http.client.HTTPResponse], bytes]
+
+
 class EtcdMember:
     def __init__(self, url: str, access: EtcdAccess):
         """Raises UsageError for an invalid URL, and for files of ``access`` that cannot be used."""
@@ -96,18 +99,9 @@ class EtcdMember:
         self._host, self._port = parts.hostname, port or 2379
         self._context = access.context() if parts.scheme == "https" else None
 
-    def post(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
-        """Status and body of the answer. Blocks. Raises OSError or HTTPException if there is no answer."""
-        return self._asked(path, body, token, timeout_s, _whole)
-
-    def watch(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
-        """Like ``post``, but returns the first line of an endless answer that says more than that the watch was
-        created."""
-        return self._asked(path, body, token, timeout_s, _first_news)
-
-    def _asked(
-        self, path: str, body: bytes, token: str, timeout_s: float, read: Callable[[http.client.HTTPResponse], bytes]
-    ) -> tuple[int, bytes]:
+    def post(self, path: str, body: bytes, token: str, timeout_s: float, read: Read) -> tuple[int, bytes]:
+        """Status of the answer, and what ``read`` takes of it. Blocks. Raises OSError or HTTPException if there is no
+        answer."""
         connection = (
             http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
             if self._context is not None
@@ -123,6 +117,7 @@ class EtcdMember:
 
 
 def _whole(answer: http.client.HTTPResponse) -> bytes:
+    """Its body."""
     data = answer.read(ANSWER_MAX_BYTES)
     if not answer.isclosed() and answer.read(1):
         raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
@@ -130,6 +125,7 @@ def _whole(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _first_news(answer: http.client.HTTPResponse) -> bytes:
+    """The first line of an endless answer that says more than that a watch was created."""
     while True:
         line = answer.readline(ANSWER_MAX_BYTES)
         if b'"created":true' not in line or b'"canceled":true' in line:
@@ -192,7 +188,6 @@ class _Refusal(msgspec.Struct):
 
 
 A = TypeVar("A")
-Ask = Callable[[EtcdMember, str, bytes, str, float], tuple[int, bytes]]
 
 
 class EtcdGateway:
@@ -269,7 +264,7 @@ class EtcdGateway:
     async def changed(self, key: str, revision: int, most_s: float) -> None:
         body = {"create_request": {"key": _packed(key), "start_revision": str(revision + 1)}}
         with trio.move_on_after(most_s):
-            news = await self._call("/v3/watch", body, _News, EtcdMember.watch, most_s)
+            news = await self._call("/v3/watch", body, _News, _first_news, most_s)
             if news.result.canceled:
                 raise EtcdError(f"etcd: a watch ended: {_shown(news.result.cancel_reason)}")
 
@@ -278,16 +273,16 @@ class EtcdGateway:
         path: str,
         body: dict[str, Any],
         answer: type[A],
-        ask: Ask = EtcdMember.post,
+        read: Read = _whole,
         timeout_s: float | None = None,
     ) -> A:
         if self._access.user_name and not self._token:
             await self._authenticate()
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        status, data = await self._post(path, body, ask, timeout_s)
+        status, data = await self._post(path, body, read, timeout_s)
         if status != http.client.OK and self._token and _TOKEN_REFUSED.search(data):
             await self._authenticate()
-            status, data = await self._post(path, body, ask, timeout_s)
+            status, data = await self._post(path, body, read, timeout_s)
         return self._decoded(path, status, data, answer)
 
     async def _authenticate(self) -> None:
@@ -299,14 +294,15 @@ class EtcdGateway:
             body = {"name": self._access.user_name, "password": self._access.password()}
         except UsageError as error:
             raise EtcdError(str(error)) from None
-        status, data = await self._post(path, body, EtcdMember.post, self._timeout_s)
+        status, data = await self._post(path, body, _whole, self._timeout_s)
         self._token = self._decoded(path, status, data, _Token).token
 
-    async def _post(self, path: str, body: dict[str, Any], ask: Ask, timeout_s: float) -> tuple[int, bytes]:
+    async def _post(self, path: str, body: dict[str, Any], read: Read, timeout_s: float) -> tuple[int, bytes]:
         member, data, token = self._members[self._at], msgspec.json.encode(body), self._token
         try:
             with trio.fail_after(timeout_s):
-                return await trio.to_thread.run_sync(ask, member, path, data, token, timeout_s, abandon_on_cancel=True)
+                asked = path, data, token, timeout_s, read
+                return await trio.to_thread.run_sync(member.post, *asked, abandon_on_cancel=True)
         except (OSError, http.client.HTTPException) as error:
             self._next_member()
             raise EtcdError(f"{member.url}{path}: {_shown(str(error) or type(error).__name__)}") from error

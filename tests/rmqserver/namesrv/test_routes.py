@@ -7,6 +7,7 @@ import pytest
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicConfig, TopicConfigs
+from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.routes import BrokerKey, Master, RegisteredBroker, RouteTable
 
@@ -218,12 +219,12 @@ def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
 def test_wiped_permission_lasts_until_the_table_changes() -> None:
     table = Table()
     table.register(broker(), None)
-    assert table.wipe_write_perm("a") == 2
+    assert table.change_perm("a", lambda perm: perm & ~PERM_WRITE) == 2
     table.register(broker(), None)
     assert perms(table, "T") == {"a": 4}
-    assert table.add_write_perm("a") == 2
+    assert table.change_perm("a", lambda _: PERM_READ_WRITE) == 2
     assert perms(table, "T") == {"a": 6}
-    table.wipe_write_perm("a")
+    table.change_perm("a", lambda perm: perm & ~PERM_WRITE)
     table.register(broker(counter=1), None)
     assert perms(table, "T") == {"a": 6}
 
