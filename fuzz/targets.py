@@ -22,9 +22,8 @@ from fuzz.core_targets import (
     core_wanted,
 )
 from fuzz.gate_target import gate
-from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
-from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
+from rmqadmin.core.messages.files.formats import decode_line_untrusted, read_packed_untrusted
 from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList, TopicRoute
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
@@ -211,7 +210,7 @@ def delivery_note(data: bytes) -> None:
 
 
 def packed_messages(data: bytes) -> None:
-    for message in message_pack.read_packed_untrusted(BytesIO(data)):
+    for message in read_packed_untrusted(BytesIO(data)):
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=ExportedMessage) == message
 
 

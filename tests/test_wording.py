@@ -18,7 +18,7 @@ _ALWAYS_SEVERAL = {
     ("rmqadmin/testing/rocketmq.py", "messages"),  # in an assertion
     ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
     ("rmqadmin/tui/widgets/frame.py", "times"),  # from 2 on
-    ("rmqadmin/core/messages/files/message_pack.py", "messages"),  # in a damaged file
+    ("rmqadmin/core/messages/files/formats.py", "messages"),  # in a damaged file
     ("rmqadmin/commands/message/queries.py", "messages"),
     ("rmqadmin/commands/message/msg_get.py", "topics"),  # not 1
     ("rmqadmin/commands/message/msg_get.py", "messages"),  # from 2 on

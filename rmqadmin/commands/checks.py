@@ -44,8 +44,7 @@ from rmqadmin.core.health.plugin_text import (
     worst,
 )
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
-from rmqadmin.core.servers.ha_reading import read_ha
-from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
+from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text, read_ha
 from rmqadmin.core.units import duration
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic

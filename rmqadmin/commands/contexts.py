@@ -36,9 +36,8 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
 from rmqadmin.core.contexts.settings_file import read_settings
-from rmqadmin.core.own_files import expanded, naming
+from rmqadmin.core.files import expanded, naming, program_words, read_text
 from rmqadmin.core.results import FoundRows, Notice, ResultOf, Row, doc
-from rmqadmin.core.user_files import program_words, read_text
 from rmqproto.errors import NotFoundError, UsageError
 
 OneContext = Annotated[str, Value.CONTEXT, argument("Name of the context.")]

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rmqadmin.core.changes import FieldChange, FreeTextChange
-from rmqadmin.core.own_files import alone_in, make_private_dir, state_dir
+from rmqadmin.core.files import alone_in, make_private_dir, state_dir
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, columns, doc, row_of
 from rmqadmin.core.units import machine_text
 from rmqproto.errors import UsageError

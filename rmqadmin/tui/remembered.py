@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.core.files import state_dir, write_private
 from rmqadmin.tui.refresh import INTERVALS_S
 
 FILTERS_MAX = 100

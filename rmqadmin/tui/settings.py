@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rmqadmin.core.contexts.context import ContextColor
-from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.files import config_dir, parse_toml
 from rmqadmin.core.results import Notice
-from rmqadmin.core.user_files import parse_toml
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqclient.addresses import AddressMap
 from rmqproto.errors import UsageError

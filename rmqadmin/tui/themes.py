@@ -13,8 +13,7 @@ from typing import Any
 from textual.color import BLACK, WHITE, Color, ColorParseError
 from textual.theme import Theme
 
-from rmqadmin.core.own_files import config_dir
-from rmqadmin.core.user_files import parse_toml
+from rmqadmin.core.files import config_dir, parse_toml
 from rmqproto.errors import UsageError
 
 COLORS = (

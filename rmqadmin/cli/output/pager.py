@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.terminal_guard import terminal_program
 from rmqadmin.core.contexts.settings import EffectiveSettings, Level
-from rmqadmin.core.user_files import program_words
+from rmqadmin.core.files import program_words
 from rmqproto.errors import UsageError
 
 _NONE = ("", "cat")

@@ -31,7 +31,7 @@ from rmqadmin.core.audit_trail import SECRET_NAME
 from rmqadmin.core.contexts.context import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.own_files import make_private_dir, state_dir, write_private
+from rmqadmin.core.files import make_private_dir, state_dir, write_private
 from rmqadmin.core.terminal_text import shortened_in_middle
 from rmqproto.errors import RocketMQError, UsageError
 

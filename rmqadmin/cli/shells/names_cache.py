@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rmqadmin.cli.options.common_options import Value
-from rmqadmin.core.own_files import cache_dir, make_private_dir
+from rmqadmin.core.files import cache_dir, make_private_dir
 
 NAMES_MAX = 10_000
 """More than anybody looks through."""

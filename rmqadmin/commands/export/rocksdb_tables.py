@@ -15,9 +15,9 @@ from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, TrueFa
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step
+from rmqadmin.core.files import write_file
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc, some_failed
-from rmqadmin.core.user_files import write_file
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.times import time_range
 

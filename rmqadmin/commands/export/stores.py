@@ -13,8 +13,7 @@ from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc, row_of
-from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
-from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
+from rmqadmin.core.stores.dumps.dump import DumpedLog, DumpedRows, DumpWindow, log_rows
 from rmqadmin.core.stores.dumps.queue_dump import DumpedIndex, DumpedQueues, index_rows, queue_rows
 from rmqadmin.core.stores.dumps.table_dump import (
     DumpedCheckpoints,

@@ -11,13 +11,13 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TEXTS, Texts, pairs
 from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
+from rmqadmin.core.files import has_mark
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
 from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_values
 from rmqadmin.core.results import FoundRows
 from rmqadmin.core.topics.routes import chosen_queues, queues_to_send_to
-from rmqadmin.core.user_files import has_mark
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue

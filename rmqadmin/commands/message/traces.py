@@ -6,7 +6,7 @@ from typing import Annotated
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.message_options import Begin, EndBefore
-from rmqadmin.core.messages.message_history import TRACE_COUNT, find_traces
+from rmqadmin.core.messages.lookup import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, ResultOf, Row, doc, row_of
 from rmqadmin.core.targets import find_route

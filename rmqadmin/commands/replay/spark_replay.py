@@ -24,8 +24,8 @@ from rmqadmin.cli.options.replay_options import (
     SparkOptions,
 )
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job, session_options
+from rmqadmin.core.files import read_text
 from rmqadmin.core.messages.redriving import Replayed
-from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 

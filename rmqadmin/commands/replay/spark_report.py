@@ -18,7 +18,7 @@ from rmqadmin.cli.options.message_options import StoredSince
 from rmqadmin.cli.options.replay_options import Before, Ledger, SparkOptions
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
-from rmqadmin.core.own_files import state_dir
+from rmqadmin.core.files import state_dir
 from rmqadmin.core.results import TIME, FoundRows, R, Row, doc
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.times import time_range

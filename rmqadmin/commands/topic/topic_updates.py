@@ -23,7 +23,15 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
-from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
+from rmqadmin.core.config_lists import (
+    TOPICS,
+    parse_attributes,
+    plan_list,
+    plan_perm,
+    read_entries,
+    read_topic,
+    topic_config_text,
+)
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.namesrv_tables import delete_steps, put_steps
 from rmqadmin.core.topics.stored_queues import unread_ids
@@ -39,7 +47,6 @@ from rmqadmin.core.topics.topic_changes import (
     unconsumed,
     unconsumed_text,
 )
-from rmqadmin.core.topics.topic_config import parse_attributes, plan_perm, read_topic, topic_config_text
 from rmqadmin.core.units import parse_perm
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError

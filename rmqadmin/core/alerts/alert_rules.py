@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.files import parse_toml
 from rmqadmin.core.health.plugin_text import Quantity, parse_thresholds
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import UsageError
 from rmqproto.times import parse_duration
 

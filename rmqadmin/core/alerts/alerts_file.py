@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.files import config_dir
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
+from rmqadmin.core.files import alone_in, config_dir, state_dir, write_private
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.core.own_files import alone_in, config_dir, state_dir, write_private
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from rmqadmin.core.contexts.context import (
     addresses_of,
 )
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.files import config_dir
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
 from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.errors import UsageError
@@ -294,7 +294,7 @@ class EffectiveSettings:
     def _key(setting: EffectiveSetting) -> str:
         if setting.path is None:
             return str(setting.value)
-        from rmqadmin.core.contexts.secrets import read_secret
+        from rmqadmin.core.contexts.settings_file import read_secret
 
         return read_secret(setting.value, setting.key, setting.path)
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rmqadmin.core.files import write_file
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.consumption import ClientAnswer, Subscription
 from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
 from rmqadmin.core.results import TIME, ResultOf, Row, doc, some_failed
-from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name

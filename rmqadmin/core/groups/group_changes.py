@@ -9,9 +9,8 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import GROUPS, plan_config, plan_deletion
+from rmqadmin.core.config_lists import GROUPS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.topics.topic_changes import messages_in
-from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, group_problem, retry_topic

@@ -19,6 +19,7 @@ from rmqadmin.core.groups.lag_trend import (
     Idle,
     KeptSettings,
     LagTrend,
+    UnreadLags,
     first_waiting_ms,
     lost_count,
     read_min_offsets,
@@ -26,7 +27,6 @@ from rmqadmin.core.groups.lag_trend import (
     trend_of,
 )
 from rmqadmin.core.groups.queue_owners import BROADCASTING, QueueOwners, QueueState, members_max, read_queue_owners
-from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.bodies.routes import BrokerData

@@ -9,6 +9,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.files import cache_dir, write_private
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.broker_checks import broker_findings, gone_finding
 from rmqadmin.core.health.cluster_checks import (
@@ -29,10 +30,8 @@ from rmqadmin.core.health.group_checks import (
 from rmqadmin.core.health.ha_checks import ServerFacts, ha_findings, read_settled, registered_brokers
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
 from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
-from rmqadmin.core.own_files import cache_dir, write_private
 from rmqadmin.core.results import ResultOf, Row, doc
-from rmqadmin.core.servers.ha_reading import read_ha
-from rmqadmin.core.servers.ha_sets import HaFacts
+from rmqadmin.core.servers.ha_sets import HaFacts, read_ha
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.files import decoded
 from rmqadmin.core.manifests.kinds import KINDS, ObjectKind
 from rmqadmin.core.names import unknown_field
-from rmqadmin.core.user_files import decoded
 from rmqproto.errors import UsageError
 
 SIZE_MAX_BYTES = 64 * 1024 * 1024

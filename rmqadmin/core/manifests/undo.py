@@ -14,6 +14,7 @@ import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, Step, Taken, WayBack, rows_of, settle_undo_file, take, tell_way_back
+from rmqadmin.core.files import state_dir, write_undo_file
 from rmqadmin.core.manifests.kinds import TOPIC_KIND
 from rmqadmin.core.manifests.manifest import (
     Manifest,
@@ -25,7 +26,6 @@ from rmqadmin.core.manifests.manifest import (
     text_of,
 )
 from rmqadmin.core.manifests.plan import brokers_of, plan, what_changes
-from rmqadmin.core.own_files import state_dir, write_undo_file
 from rmqadmin.core.results import Notice
 from rmqadmin.core.topics.topic_changes import loss
 from rmqproto.errors import RocketMQError, StorageError

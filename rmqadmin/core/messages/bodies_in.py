@@ -18,9 +18,9 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from rmqadmin.core.files import without_mark
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, was_stored
-from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
-from rmqadmin.core.user_files import without_mark
+from rmqadmin.core.messages.files.formats import decode_line_untrusted
 from rmqclient.message import Message
 from rmqproto.errors import ProtocolError, UsageError
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from rmqadmin.core.files import without_mark
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.core.user_files import without_mark
 
 HEX_BYTES_PER_LINE = 16
 

@@ -10,7 +10,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.own_files import state_dir
+from rmqadmin.core.files import state_dir
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, StorageError, UsageError
 from rmqproto.names import DLQ_PREFIX, group_in_topic

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.files import write_file
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc
-from rmqadmin.core.user_files import write_file
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from rmqadmin.core.files import state_dir, write_undo_file
 from rmqadmin.core.names import check_nested
 from rmqadmin.core.offsets.reset import QueueReset
-from rmqadmin.core.own_files import state_dir, write_undo_file
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 

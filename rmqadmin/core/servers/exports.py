@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.files import write_file
 from rmqadmin.core.mqadmin_text import fastjson_pretty
-from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.config_lists import read_topic
 from rmqadmin.core.groups.consumption import answering, read_clients, read_offsets
-from rmqadmin.core.groups.unread_lag import UnreadLags
+from rmqadmin.core.groups.lag_trend import UnreadLags
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
-from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset

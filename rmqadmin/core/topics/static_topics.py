@@ -13,9 +13,9 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
+from rmqadmin.core.files import without_mark, write_file
 from rmqadmin.core.names import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
-from rmqadmin.core.user_files import without_mark, write_file
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import (
     BrokerData,

@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 from textual.screen import Screen
 
+from rmqadmin.core.files import expanded
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.core.own_files import expanded
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.screens.base import DashboardScreen

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from rmqadmin.cli.prompt.line import parse_line
+from rmqadmin.core.files import expanded
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
 from rmqadmin.core.messages.files.formats import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.sending import choose_queue, say_if_new, send_one
-from rmqadmin.core.own_files import expanded
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import duration, size
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
+from rmqadmin.core.config_lists import parse_attributes, plan_perm
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, delete_everywhere, loss, plan_everywhere
-from rmqadmin.core.topics.topic_config import parse_attributes, plan_perm
 from rmqadmin.core.units import WORDS, parse_perm, perm_letters, perm_words
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import YES_NO, FormField, attributes_field, common, number, place_field

@@ -15,9 +15,8 @@ from textual.widgets import Static
 
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.group_standing import QueueStanding
-from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
+from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, StandingStill
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, without_heading
-from rmqadmin.core.groups.rebalances import StandingStill
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings
 from rmqadmin.core.results import Shape

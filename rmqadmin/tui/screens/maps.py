@@ -12,8 +12,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
-from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
+from rmqadmin.core.groups.queue_owners import OwnedQueue, QueueMove, QueueOwners, QueueState, Rebalances
 from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.health.group_checks import members_findings
 from rmqadmin.core.results import Shape

@@ -18,12 +18,11 @@ from textual.widgets import Static, TabbedContent, TabPane, Tabs
 
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.settings import EffectiveSettings
+from rmqadmin.core.files import program_words
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
-from rmqadmin.core.messages.lookup import FoundMessage, Track
-from rmqadmin.core.messages.message_history import StoredCopy, read_copies
+from rmqadmin.core.messages.lookup import FoundMessage, StoredCopy, Track, read_copies
 from rmqadmin.core.units import size
-from rmqadmin.core.user_files import program_words
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed

@@ -9,8 +9,7 @@ from itertools import islice
 from textual.content import Content
 
 from rmqadmin.core.messages.body_text import lines_by_kind
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_history import StoredCopy, failure_facts
+from rmqadmin.core.messages.lookup import FoundMessage, StoredCopy, failure_facts
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import padded, printable, shortened_in_middle

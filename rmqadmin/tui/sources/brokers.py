@@ -22,8 +22,7 @@ from rmqadmin.core.servers.broker_state import (
     broker_row,
     status_rows,
 )
-from rmqadmin.core.servers.ha_reading import read_ha
-from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker
+from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker, read_ha
 from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import Found, read_cluster

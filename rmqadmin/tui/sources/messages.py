@@ -10,8 +10,7 @@ import msgspec
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_history import find_traces
+from rmqadmin.core.messages.lookup import FoundMessage, find_traces
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import Depth

@@ -16,9 +16,9 @@ from textual.style import Style as VisualStyle
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from rmqadmin.core.files import without_mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import size
-from rmqadmin.core.user_files import without_mark
 from rmqadmin.tui.themes import are_terminals_own
 
 NODES_MAX = 1000

@@ -13,7 +13,7 @@ import pytest
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.servers.ha_reading import read_ha
+from rmqadmin.core.servers.ha_sets import read_ha
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.commands.users import stdin_password
-from rmqadmin.core import audit_trail, user_files
+from rmqadmin.core import audit_trail, files
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules, read_alert_rules
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.secrets import read_secret
+from rmqadmin.core.contexts.settings_file import read_secret
+from rmqadmin.core.files import parse_toml
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Fresh
@@ -115,7 +115,7 @@ def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_bytes("[]".encode("utf-16"))
     with pytest.raises(UsageError, match="is UTF-16 text"):
-        user_files.read_text(path)
+        files.read_text(path)
     path.write_bytes(b"[\n\xff]")
     with pytest.raises(UsageError, match=r"is not UTF-8 text \(line 2\)"):
-        user_files.read_text(path)
+        files.read_text(path)

@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.core.contexts.context import ContextSettings
 from rmqadmin.core.contexts.settings_file import parse_settings
-from rmqadmin.core.user_files import parse_toml
+from rmqadmin.core.files import parse_toml
 from rmqproto.errors import UsageError
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.widgets import Input
 
-from rmqadmin.core.own_files import expanded
+from rmqadmin.core.files import expanded
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.table_file import write_table
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column

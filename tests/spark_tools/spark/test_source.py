@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqadmin.core.messages.files.json_lines import read_lines_untrusted
+from rmqadmin.core.messages.files.formats import read_lines_untrusted
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

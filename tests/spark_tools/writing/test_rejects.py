@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.messages.files.json_lines import read_lines_untrusted
+from rmqadmin.core.messages.files.formats import read_lines_untrusted
 from rmqproto.errors import UsageError
 from spark_tools.writing.rejects import KEPT_MAX_BYTES, RejectedError, RejectedRow, Rejects, check_reject_path, settle
 

@@ -9,8 +9,8 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.files import state_dir, write_private
 from rmqadmin.core.messages.importing.send_lanes import RefusedRow
-from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
 from rmqproto.message import properties as props

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqadmin.core.contexts.context import ContextColor, ContextSettings
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.own_files import alone_in
+from rmqadmin.core.files import alone_in
 from rmqproto.errors import NotFoundError, UsageError
 
 ADDR = "127.0.0.1:9876"

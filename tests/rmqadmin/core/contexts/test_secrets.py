@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.contexts.secrets import check_reference, read_secret
+from rmqadmin.core.contexts.settings_file import check_reference, read_secret
 from rmqproto.errors import UsageError
 
 

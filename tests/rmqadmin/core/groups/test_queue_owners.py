@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
-from rmqadmin.core.groups.rebalances import OwnedQueue, RebalanceDone, Rebalances
+from rmqadmin.core.groups.queue_owners import (
+    Member,
+    OwnedQueue,
+    QueueOwners,
+    QueueState,
+    RebalanceDone,
+    Rebalances,
+    without_heading,
+)
 from rmqproto.bodies.base import MessageQueue
 from tests.support.quick import in_one_test
 

@@ -1,8 +1,7 @@
 """Since when queues of a group have stood still, and how long their waiting messages are kept."""
 
 from rmqadmin.core.groups.group_standing import QueueStanding
-from rmqadmin.core.groups.lag_trend import KeptSettings
-from rmqadmin.core.groups.rebalances import StandingStill
+from rmqadmin.core.groups.lag_trend import KeptSettings, StandingStill
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import ConsumeOffset
 from tests.rmqadmin.core.groups.test_lag_trend import A, B, reading

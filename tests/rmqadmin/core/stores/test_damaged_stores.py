@@ -11,8 +11,7 @@ from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
 from rmqadmin.commands.export.stores import start_plan
 from rmqadmin.core.results import Result, Row
-from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
-from rmqadmin.core.stores.dumps.log_dump import log_rows
+from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow, log_rows
 from rmqadmin.core.stores.dumps.queue_dump import index_rows, queue_rows
 from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows, timer_rows, wheel_rows
 from rmqadmin.core.stores.inspected import inspected_files, inspected_groups, inspected_topics

@@ -14,10 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.cli.registry import ENTRIES
-from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, exported, problem_with
-from rmqadmin.core.messages.files.formats import FileFormat, encoded, format_of_content, format_of_name, read_untrusted
-from rmqadmin.core.messages.files.json_lines import JsonLine
+from rmqadmin.core.messages.files.formats import (
+    PACK_FORMAT,
+    FileFormat,
+    JsonLine,
+    encoded,
+    format_of_content,
+    format_of_name,
+    read_untrusted,
+)
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow
 from rmqproto.errors import ProtocolError, UsageError
@@ -180,7 +186,7 @@ def test_what_is_no_such_file_or_of_another_version() -> None:
     for data in (b"", b"text that is no file", b"\xce\xff\xff\xff\xff", b"\xce\0\0\0\x01\x80"):
         with pytest.raises(ProtocolError):
             read(data, FileFormat.MSGPACK)
-    head = msgspec.msgpack.encode({"format": message_pack.FORMAT, "version": 2})
+    head = msgspec.msgpack.encode({"format": PACK_FORMAT, "version": 2})
     with pytest.raises(ProtocolError, match="version 2, is not"):
         read(b"\xce" + len(head).to_bytes(4, "big") + head, FileFormat.MSGPACK)
 

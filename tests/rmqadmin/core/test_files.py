@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.changes import Step, WayBack
+from rmqadmin.core.files import write_private, write_undo_file
 from rmqadmin.core.manifests.undo import carry_out_undoable, write_undo
 from rmqadmin.core.offsets import reset_undo
-from rmqadmin.core.own_files import write_private, write_undo_file
 from rmqadmin.version import write_problem
 from rmqproto.errors import StorageError
 
