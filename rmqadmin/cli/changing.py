@@ -88,24 +88,19 @@ def copy_between(call: Call, kind: CopiedKind[T], from_broker: str, to_broker: s
     admin, source, target = call.admin, from_broker.strip(), to_broker.strip()
     for addr in (source, target):
         split_address(addr)
-    found = kind.all(admin, source) if names is None else _named(admin, kind, source, names)
+    found = kind.all(admin, source) if names is None else []
+    for name in filter(None, (part.strip() for part in (names or "").split(","))):
+        each = kind.one(admin, source, name)
+        if each is None:
+            raise NotFoundError(f"the broker {source} has no {kind.noun_of_one} {name}")
+        found.append(each)
     if not found:
         kind.all(admin, target)  # as it is not asked otherwise: a wrong address must not look like success
         call.notice(f"there is no {kind.noun} to copy on {source}")
-    by_target = {f"{target} {kind.name_of(each)}": each for each in found}
+    by_target = {f"{target} {kind.name_of(one)}": one for one in found}
 
     def text(done: list[str]) -> str:
-        copied = [kind.name_of(each) for name, each in by_target.items() if name in done]
+        copied = [kind.name_of(one) for name, one in by_target.items() if name in done]
         return "".join(f"copy {kind.noun.lower()} of {name} from {source} to {target} success.\n" for name in copied)
 
     return change_access(call, plan_each(by_target, lambda name: kind.plan(admin, target, by_target[name])), text)
-
-
-def _named(admin: AdminClient, kind: CopiedKind[T], addr: str, names: str) -> list[T]:
-    found = []
-    for name in filter(None, (part.strip() for part in names.split(","))):
-        each = kind.one(admin, addr, name)
-        if each is None:
-            raise NotFoundError(f"the broker {addr} has no {kind.noun_of_one} {name}")
-        found.append(each)
-    return found

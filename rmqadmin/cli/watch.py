@@ -4,6 +4,7 @@ one document per tick. In place, a table shows what has changed since the last t
 A server that is briefly away does not end a watch that has begun: the reason is shown, and the next tick asks again.
 """
 
+import operator
 import re
 import sys
 import time
@@ -23,13 +24,8 @@ from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 _EXPRESSION = re.compile(r"\s*(\w+)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": lambda a, b: bool(a == b),
-    "!=": lambda a, b: bool(a != b),
-    "<=": lambda a, b: bool(a <= b),
-    ">=": lambda a, b: bool(a >= b),
-    "<": lambda a, b: bool(a < b),
-    ">": lambda a, b: bool(a > b),
-}
+    "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,12 @@ def watch(
     holds then."""
 
     def tick(before: Result | None) -> Result:
-        result = _show(ask(), command, look, interval_s, before)
+        result = ask()
+        if sys.stdout.isatty() and look.format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
+            moment = time.strftime("%H:%M:%S")
+            clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
+            sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
+        write(result, command, look, one_line=True, before=before)
         problem = answers_problem()
         if problem is not None:
             diagnostics.notice(f"{problem}; asking again in {interval_s:g} s")
@@ -102,12 +103,3 @@ def watch(
         except (ConnectError, RequestTimeoutError) as error:
             diagnostics.notice(f"{error}; asking again in {interval_s:g} s")
     return last
-
-
-def _show(result: Result, command: str, look: Look, interval_s: float, before: Result | None) -> Result:
-    if sys.stdout.isatty() and look.format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
-        moment = time.strftime("%H:%M:%S")
-        clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
-        sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
-    write(result, command, look, one_line=True, before=before)
-    return result

@@ -162,7 +162,15 @@ class Explanations(FoundRows[ExplanationRow], frozen=True):
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
         """Whole sentences for a single code, because a narrow table would cut them off."""
-        return _card(self.found[0], width) if len(self.found) == 1 else None
+        if len(self.found) != 1:
+            return None
+        (row,) = self.found
+        parts = {f"{row.code} {row.name}, ": f"exit status {row.exit_code}", "  ": row.meaning, "  hint: ": row.hint}
+        lines = []
+        for head, text in parts.items():
+            indent = " " * (len(head) - len(head.lstrip()) + 2)
+            lines += [head + text] if width is None else textwrap.wrap(head + text, width, subsequent_indent=indent)
+        return (f"{line}\n" for line in lines)
 
 
 def explained(code: int) -> ExplanationRow:
@@ -170,14 +178,6 @@ def explained(code: int) -> ExplanationRow:
     return ExplanationRow(
         code=code, name=response_name(code), exit_code=exit_code_of(code), meaning=told.meaning, hint=told.hint
     )
-
-
-def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
-    parts = {f"{row.code} {row.name}, ": f"exit status {row.exit_code}", "  ": row.meaning, "  hint: ": row.hint}
-    for head, text in parts.items():
-        indent = " " * (len(head) - len(head.lstrip()) + 2)
-        lines = [head + text] if width is None else textwrap.wrap(head + text, width, subsequent_indent=indent)
-        yield from (f"{line}\n" for line in lines)
 
 
 def explain(

@@ -269,15 +269,14 @@ def context_edit(
         if key not in ContextSettings.__struct_fields__:
             there = ", ".join(ContextSettings.__struct_fields__)
             raise UsageError(f"--unset {key}: there is no such setting", hint=f"There are: {there}.")
-    changed = store.change(name, values, taken) if values or taken else _edited(call, store, name)
+    if values or taken:
+        changed = store.change(name, values, taken)
+    else:
+        text = store.read_text(name)
+        if not sys.stdin.isatty():
+            raise UsageError("an editor needs a terminal", hint="`rmqadmin context edit --help` lists the options.")
+        changed = edit(text, store.path(name), lambda written: store.replace_text(name, written), call.notice)
     return Contexts([context_row(store, changed)])
-
-
-def _edited(call: Call, store: ContextStore, name: str) -> Context:
-    text = store.read_text(name)
-    if not sys.stdin.isatty():
-        raise UsageError("an editor needs a terminal", hint="`rmqadmin context edit --help` lists the options.")
-    return edit(text, store.path(name), lambda written: store.replace_text(name, written), call.notice)
 
 
 def context_validate(

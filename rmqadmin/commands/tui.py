@@ -21,7 +21,6 @@ from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.settings import DashboardSettings
 
 
@@ -119,18 +118,22 @@ def _open(
     from rmqadmin.tui.app import DashboardApp  # 200 ms that no other command should pay
     from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
     from rmqadmin.tui.remembered import read_remembered
-    from rmqadmin.tui.settings import keys_path, read_keys
+    from rmqadmin.tui.settings import DashboardSettings, keys_path, read_keys
 
     said: dict[str, None] = {}
     keys = read_keys(keys_path())
     rules = rules_in_force(alerts)
     replayed = None
     if replay is not None:
+        from rmqadmin.core.contexts.context import ContextColor
         from rmqadmin.tui.recording.recording_file import RecordingReader
         from rmqadmin.tui.recording.replay import Replay
 
         replayed = Replay(RecordingReader(replay), rules)
-        settings = _replay_settings(replayed)
+        settings = DashboardSettings(
+            replayed.reader.head.namesrv_text, replayed.make_client, replayed.now_ms, read_only=True,
+            context=f"replay of {replay.name}", color=ContextColor.CYAN,
+        )  # fmt: skip
     else:  # reports an error before the first frame, not in a feed
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
     gc.freeze()
@@ -168,16 +171,6 @@ def _check_terminal() -> None:
             f"the dashboard cannot draw on this terminal: TERM is {kind or 'not set'}",
             hint="Commands with --watch work there. Where the terminal can draw: export TERM=xterm-256color",
         )
-
-
-def _replay_settings(replay: Replay) -> DashboardSettings:
-    from rmqadmin.core.contexts.context import ContextColor
-    from rmqadmin.tui.settings import DashboardSettings
-
-    return DashboardSettings(
-        replay.reader.head.namesrv_text, replay.make_client, replay.now_ms, read_only=True,
-        context=f"replay of {replay.reader.path.name}", color=ContextColor.CYAN,
-    )  # fmt: skip
 
 
 def _settings(

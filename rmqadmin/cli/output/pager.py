@@ -26,25 +26,22 @@ def page(texts: Iterator[str]) -> None:
     """Writes whole lines, through a pager once they fill the terminal."""
     height = shutil.get_terminal_size().lines
     shown: list[str] = []
-    line_count = 0
+    line_count, is_decided, problem = 0, False, None
     for text in texts:
         shown.append(text)
         line_count += text.count("\n")
-        if line_count >= height:
-            problem = None
+        if line_count >= height and not is_decided:
+            is_decided = True
             try:
                 command = pager_command()
-                is_paged = command is not None and _page_all(command, shown, texts)
+                if command is not None and _page_all(command, shown, texts):
+                    return
             except UsageError as error:  # told below the output, where it is seen
-                is_paged, problem = False, error
-            if not is_paged:
-                sys.stdout.write(text)
-                _write_all(texts)
-            if problem is not None:
-                diagnostics.notice(f"{problem}: shown without a pager")
-            return
+                problem = error
         sys.stdout.write(text)
         sys.stdout.flush()
+    if problem is not None:
+        diagnostics.notice(f"{problem}: shown without a pager")
 
 
 def pager_command() -> list[str] | None:
@@ -62,12 +59,6 @@ def pager_command() -> list[str] | None:
     if setting.level is Level.DEFAULT:
         return None
     raise UsageError(f"{setting.source}: there is no program {command[0]}")
-
-
-def _write_all(texts: Iterator[str]) -> None:
-    for text in texts:
-        sys.stdout.write(text)
-        sys.stdout.flush()
 
 
 def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> bool:

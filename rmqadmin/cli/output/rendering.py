@@ -83,7 +83,10 @@ def pieces(
         case Format.JSONL:
             yield from _json_lines(result, command, one_line=one_line)
         case Format.YAML:
-            yield _yaml(_document(result, command))
+            import yaml  # 12 ms
+
+            plain = msgspec.to_builtins(_document(result, command), str_keys=True)  # as in JSON
+            yield yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, explicit_start=True)
         case Format.CSV:
             yield from _csv(result, asked)
         case Format.TSV:
@@ -93,15 +96,11 @@ def pieces(
         case Format.SCHEMA:
             yield schema([result.__class__])
         case Format.MQADMIN:
-            yield _mqadmin(result, command)
-
-
-def _mqadmin(result: Result, command: str) -> str:
-    text = result.mqadmin_text()
-    if text is None:
-        hint = "Use another format, for example --output table."
-        raise UsageError(f"mqadmin prints nothing for this answer of {command}", hint=hint)
-    return text
+            text = result.mqadmin_text()
+            if text is None:
+                hint = "Use another format, for example --output table."
+                raise UsageError(f"mqadmin prints nothing for this answer of {command}", hint=hint)
+            yield text
 
 
 # --- documents: json, jsonl, yaml ------------------------------------------------------------------------------------
@@ -121,13 +120,6 @@ def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str
         return
     for rows in result.batches():
         yield b"".join(line_of(row, command) for row in rows).decode()
-
-
-def _yaml(document: dict[str, Any]) -> str:
-    import yaml  # 12 ms
-
-    plain = msgspec.to_builtins(document, str_keys=True)  # as in JSON
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, explicit_start=True)
 
 
 # --- columns: csv, tsv, name -----------------------------------------------------------------------------------------

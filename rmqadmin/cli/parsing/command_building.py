@@ -29,12 +29,12 @@ from rmqadmin.cli.options.command_options import (
     spellings_of,
 )
 from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
+from rmqadmin.cli.parsing.meant_names import given_names
 from rmqadmin.cli.parsing.registry_command import RegistryCommand, declared_parameters, help_text, load_function
 from rmqadmin.cli.registry import Entry
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.parsing.meant_names import Given
     from rmqadmin.core.audit_trail import Arguments
 
 
@@ -75,7 +75,7 @@ def build_command(entry: Entry) -> RegistryCommand:
             common,
             invocation_of(ctx),
             lambda: told_arguments(own, values),
-            lambda: _names(own, values),
+            lambda: given_names(own, values),
         )
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -127,12 +127,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Given]:
-    from rmqadmin.cli.parsing.meant_names import given_names  # only for commands that found nothing
-
-    return given_names(own, values)
 
 
 def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:

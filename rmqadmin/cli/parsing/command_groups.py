@@ -49,11 +49,9 @@ class LazyGroup(TyperGroup):
             if option is None:
                 raise
             if not hasattr(error, "possibilities"):  # an option of the group, which lacks its value
-                raise add_value_hint(MissingValueError(self._canonical(option)), ctx) from None
+                canonical = next((param.opts[-1] for param in self.params if option in param.opts), option)
+                raise add_value_hint(MissingValueError(canonical), ctx) from None
             raise self._misplaced(option, args) from None
-
-    def _canonical(self, option: str) -> str:
-        return next((param.opts[-1] for param in self.params if option in param.opts), option)
 
     def _misplaced(self, option: str, args: Sequence[str]) -> UsageError:
         """The error for a command's option written before the command, as some other programs allow."""

@@ -10,13 +10,13 @@ import msgspec
 from rmqadmin.cli import registry
 from rmqadmin.cli.options.common_options import CommonOptions, Value
 from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.asked_columns import field_names
 from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.cli.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.cli.prompt.line import TypedWord, parse_line, typed
 from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, KINDS, remembered
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.names import is_made_by_brokers, topics_named_after
-from rmqadmin.core.results import columns
 from rmqclient.addresses import parse_namesrvs
 from rmqproto.errors import RocketMQError
 from rmqproto.names import is_system_group
@@ -44,10 +44,6 @@ def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[st
     name, *others = argument.metavar.strip("[].").split("|")
     kind = _NAMES.get(argument.value)
     return kind, [word for word in (others if kind is not None else [name, *others]) if not word.isupper()]
-
-
-def nouns() -> list[str]:
-    return [name for name in registry.top_level_names() if registry.group_members(name)]
 
 
 def summaries(noun: str = "") -> list[tuple[str, str]]:
@@ -211,14 +207,10 @@ def _values(line: LineSoFar, option: OptionInfo, text: str, start: int, current:
     kind = _NAMES.get(option.value) or _ASKED.get(option.value)
     if kind == FIELD_NAMES:
         before, comma, begun = text.rpartition(",")
-        fields = [msgspec.structs.replace(each, behind="") for each in _beginning(_fields(line), begun, current)]
+        known = field_names(line.command.results) if line.command is not None else []
+        fields = [msgspec.structs.replace(each, behind="") for each in _beginning(known, begun, current)]
         return Offer(start + len(before + comma), fields)
     return Offer(start, named(kind, line, ask, text, current))
-
-
-def _fields(line: LineSoFar) -> list[str]:
-    results = line.command.results if line.command is not None else ()
-    return list(dict.fromkeys(column.name for result in results for column in columns(result.row_type)))
 
 
 def _files(begun: str, current: TypedWord) -> list[Candidate]:

@@ -51,7 +51,9 @@ class CommandLines:
 
     def _run(self, line: str) -> int:
         if line.lstrip().startswith(PROGRAM_MARK):
-            return _run_program(line.lstrip().removeprefix(PROGRAM_MARK))
+            sys.stdout.flush()
+            with terminal_program(line.lstrip().removeprefix(PROGRAM_MARK), shell=True) as process:
+                return _wait(process)
         parsed = parse_line(line)
         try:
             words = command_words(parsed)
@@ -85,12 +87,6 @@ def command_words(line: TypedLine) -> list[str]:
     """The words of a command, without the program's name if it was copied along. UsageError."""
     words = line.texts()
     return words[1:] if words[:1] == [diagnostics.PROGRAM] else words
-
-
-def _run_program(text: str) -> int:
-    sys.stdout.flush()
-    with terminal_program(text, shell=True) as process:
-        return _wait(process)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

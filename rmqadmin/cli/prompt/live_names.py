@@ -11,7 +11,6 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.prompt.candidates import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES, LineSoFar
 from rmqadmin.cli.shells.names_cache import KINDS, remember, remembered
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.targets import all_brokers, selected_addrs
 from rmqclient.addresses import parse_addresses, parse_namesrvs
 from rmqclient.admin import AdminClient
@@ -60,34 +59,28 @@ class LiveNames:
         said = line.values
         place = [said.get(name, "") for name in ("--namesrvAddr", "--context", *_PLACES)]
         key = (kind, *place) if kind not in KINDS else (kind, *place[:2])
+        options = CommonOptions(namesrv_addr=said.get("--namesrvAddr"), context=said.get("--context"))
         try:
-            settings = self._settings(line)
-            addrs = parse_namesrvs(settings.setting("namesrv_addr").value)
+            settings = self._session.filled(options).settings()
+            addr = settings.setting("namesrv_addr").value
+            addrs = parse_namesrvs(addr)
         except RocketMQError:
             return []
-        names = self._asked.of(key, lambda: self._read(kind, line, settings))
+
+        def read() -> list[str]:
+            session = self._session
+            with AdminClient(
+                addr, timeout_s=WAIT_S, read_only=True, client=session.lend(settings), give_back=session.take_back
+            ) as admin:
+                session.begin_where_answered(admin)
+                return read_names(admin, kind, line)
+
+        names = self._asked.of(key, read)
         if names is None:
             return remembered(addrs, kind)
         if kind in KINDS:
             remember(addrs, kind, names)
         return names
-
-    def _settings(self, line: LineSoFar) -> EffectiveSettings:
-        said = line.values
-        options = CommonOptions(namesrv_addr=said.get("--namesrvAddr"), context=said.get("--context"))
-        return self._session.filled(options).settings()
-
-    def _read(self, kind: str, line: LineSoFar, settings: EffectiveSettings) -> list[str]:
-        with self._admin(settings) as admin:
-            return read_names(admin, kind, line)
-
-    def _admin(self, settings: EffectiveSettings) -> AdminClient:
-        addr, session = settings.setting("namesrv_addr").value, self._session
-        admin = AdminClient(
-            addr, timeout_s=WAIT_S, read_only=True, client=session.lend(settings), give_back=session.take_back
-        )
-        session.begin_where_answered(admin)
-        return admin
 
 
 def read_names(admin: AdminClient, kind: str, line: LineSoFar) -> list[str]:

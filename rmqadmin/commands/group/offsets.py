@@ -80,7 +80,10 @@ def reset_offset(
 
 def _undo(call: Call, path: Path) -> Resets:
     record = reset_undo.read_untrusted(path)
-    elsewhere = _of_other_servers(call, record)
+    elsewhere = None
+    if {*record.namesrv_addrs}.isdisjoint(call.admin.namesrv_addrs):
+        made, asked = ";".join(record.namesrv_addrs), ";".join(call.admin.namesrv_addrs)
+        elsewhere = f"The file was made on the name servers {made}, and {asked} are asked: is it the same cluster?"
     planned = plan_undo(call.admin, record, call.notice)
     if call.dry_run:
         if elsewhere:
@@ -91,14 +94,6 @@ def _undo(call: Call, path: Path) -> Resets:
     confirm = call.confirm_bulk if planned.again_count or elsewhere else call.confirm
     confirm(question, record.group, preview=planned)
     return act(call.admin, planned, None, call.now_ms(), call.notice)
-
-
-def _of_other_servers(call: Call, record: reset_undo.Undo) -> str | None:
-    """A warning if the file was made at other name servers than those that are asked now."""
-    if not {*record.namesrv_addrs}.isdisjoint(call.admin.namesrv_addrs):
-        return None
-    made, asked = ";".join(record.namesrv_addrs), ";".join(call.admin.namesrv_addrs)
-    return f"The file was made on the name servers {made}, and {asked} are asked: is it the same cluster?"
 
 
 def reset_offset_by_time(

@@ -314,7 +314,11 @@ def consumer_progress(
         brokers = admin.topic_route(cluster).broker_datas
     else:
         brokers = brokers_of_group(admin, group_name, topic)
-    found = _queue_by_queue(call, brokers, group_name, topic)
+    try:
+        found = read_logical_offsets(admin, brokers, group_name, topic, call.answers)
+    except MappingError as error:
+        call.notice(f"no logical queues are shown: {error}")
+        found = read_offsets(admin, brokers, group_name, topic, call.answers)
     require_offsets(admin, brokers, group_name, found, call.answers)
     lags = UnreadLags(admin)
     unread = [] if call.as_mqadmin else lags.read(group_name, answering(brokers, call.answers), topic)
@@ -323,14 +327,6 @@ def consumer_progress(
     found.offsets.update({one.queue: one.entry for one in unread})
     shows_clients = show_client_ip is TrueFalse.TRUE
     return GroupProgress(found, _owners(call, brokers, group_name) if shows_clients else {}, shows_clients, unread)
-
-
-def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic: str | None) -> GroupOffsets:
-    try:
-        return read_logical_offsets(call.admin, brokers, group, topic, call.answers)
-    except MappingError as error:
-        call.notice(f"no logical queues are shown: {error}")
-        return read_offsets(call.admin, brokers, group, topic, call.answers)
 
 
 def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:

@@ -49,16 +49,16 @@ class ConsumedMessages(ReadMessages, frozen=True):
     headings: list[str] = []
 
     def mqadmin_text(self) -> str:
-        return "".join(heading + self._consumed(read) for heading, read in zip(self.headings, self.reads, strict=True))
-
-    def _consumed(self, read: QueueRead) -> str:
-        text, name = "", queue_text(read.place.queue)
-        for pulled in read.pulls:
-            if pulled.status is PullStatus.FOUND:
-                text += "Consume ok\n" + "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
-            else:
-                what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
-                text += f"{name} {what} status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}\n"
+        text = ""
+        for heading, read in zip(self.headings, self.reads, strict=True):
+            text += heading
+            for pulled in read.pulls:
+                if pulled.status is PullStatus.FOUND:
+                    text += "Consume ok\n" + "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
+                else:
+                    what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
+                    said = f"status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}"
+                    text += f"{queue_text(read.place.queue)} {what} {said}\n"
         return text
 
 

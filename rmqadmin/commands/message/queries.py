@@ -99,19 +99,15 @@ def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMes
     return found[0]
 
 
-def _queue_for(message: FoundMessage, queues: Sequence[tuple[MessageQueue, str]]) -> tuple[MessageQueue, str]:
-    """The message's own queue if it is among ``queues``, else the first of them. A dry run names it."""
-    own = (message.broker_name, message.stored.queue_id)
-    return next((found for found in queues if (found[0].broker_name, found[0].queue_id) == own), queues[0])
-
-
 def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> Resent:
     """Sends messages unchanged, to the queues they are in."""
     sent: list[ResentRow] = []
     results: list[SendResult] = []
     for message in messages:
         stored = message.stored
-        queue, addr = _queue_for(message, writable_queues(route, stored.topic))
+        queues, own = writable_queues(route, stored.topic), (message.broker_name, stored.queue_id)
+        # Its own queue if it can be written; a dry run names it.
+        queue, addr = next((one for one in queues if (one[0].broker_name, one[0].queue_id) == own), queues[0])
         copy = Message(stored.topic, stored.plain_body(), properties=message.properties, flag=stored.flag)
         result = None if call.dry_run else call.admin.send_message(addr, queue, copy, group=RESEND_GROUP)
         results += [result] if result else []

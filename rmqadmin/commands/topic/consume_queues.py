@@ -15,7 +15,7 @@ from rmqadmin.core.topics.routes import queues_to_allocate
 from rmqclient.addresses import split_address
 from rmqproto.allocate import averagely
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
+from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wire import fastjson
 
@@ -141,17 +141,13 @@ class Units(ResultOf[UnitRow], frozen=True):
             text += f"Filter data: \n{self.answer.filter_data}\n{_RULE}"
         text += f"Queue data: \nmax: {self.answer.max_queue_index}, min: {self.answer.min_queue_index}\n{_RULE}"
         for offset, unit in enumerate(self.answer.queue_data, self.begin_offset):
-            text += f"idx: {offset}\n{_unit_text(unit)}\n{_RULE}"
+            text += (  # ``ConsumeQueueData.toString``
+                f"idx: {offset}\nConsumeQueueData{{physicOffset={unit.physic_offset}, physicSize={unit.physic_size}, "
+                f"tagsCode={unit.tags_code}, extendDataJson='{java_text(unit.extend_data_json)}', "
+                f"bitMap='{java_text(unit.bit_map)}', eval={java_bool(unit.eval)}, msg='{java_text(unit.msg)}'}}\n"
+                f"{_RULE}"
+            )
         return text
-
-
-def _unit_text(unit: ConsumeQueueItem) -> str:
-    """``ConsumeQueueData.toString``."""
-    return (
-        f"ConsumeQueueData{{physicOffset={unit.physic_offset}, physicSize={unit.physic_size}, "
-        f"tagsCode={unit.tags_code}, extendDataJson='{java_text(unit.extend_data_json)}', "
-        f"bitMap='{java_text(unit.bit_map)}', eval={java_bool(unit.eval)}, msg='{java_text(unit.msg)}'}}"
-    )
 
 
 def query_cq(

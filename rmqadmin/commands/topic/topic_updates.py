@@ -323,7 +323,8 @@ def shrink(call: Call, addrs: Sequence[str], topic: str, nums: int) -> Shrunk:
         queue_ids = range(nums, configs[addr].read_queue_nums)
         left_here = unconsumed(call.admin, addr, topic, queue_ids)
         if left_here:
-            rows.append(_waiting(addr, queue_ids))
+            fewer = FieldChange("read_queue_nums", queue_ids.stop, queue_ids.start)
+            rows.append(ChangeRow(target=addr, action="wait", changes=[fewer], done=False, error=None))
         elif queue_ids:
             done, left_here = _shrunk_read_queues(call, addr, topic, queue_ids)
             rows += done
@@ -358,11 +359,6 @@ def _require_shrink(configs: Mapping[str, TopicConfig], nums: int) -> None:
             f"--shrink-to {nums} is no shrink: {topic} has {counted(most, 'queue')} on a broker at most",
             hint=f"More queues: rmqadmin updateTopic -t '{topic}' -r {nums} -w {nums}, with -b or -c as here.",
         )
-
-
-def _waiting(addr: str, queue_ids: range) -> ChangeRow:
-    change = FieldChange("read_queue_nums", queue_ids.stop, queue_ids.start)
-    return ChangeRow(target=addr, action="wait", changes=[change], done=False, error=None)
 
 
 def _shrunk_read_queues(
