@@ -157,9 +157,10 @@ class Sends:
             unique_key = self._unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
             keys = unique_key, *keys[1:]
-        topic, why = TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % (out_ms or 0)
-        if half:
+        if out_ms is None:
             topic, why = TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key
+        else:
+            topic, why = TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms
         queue_id, store_host = target.choose_queue(header.queue_id, peer.address), self._address.record_host(peer)
         appended = self._store.append(
             topic, 0, header.flag, sys_flag, header.born_timestamp, peer.born_host, store_host,

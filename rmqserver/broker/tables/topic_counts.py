@@ -36,20 +36,20 @@ class TopicCounts(Generic[C]):
         self._clock_ms = clock_ms
         self._file_name = file_name
         self._member = by_topic
+        self.by_topic = by_topic(content)
         self._is_changed = False
-
-    @property
-    def by_topic(self) -> dict[str, TimerMetric]:
-        return self._member(self.content)
 
     def load(self) -> None:
         """Raises StorageError if the file is not ours."""
         self.content = from_file(self._files.load(self._file_name), type(self.content), self._file_name)
+        self.by_topic = self._member(self.content)
         self._version = self.content.data_version = self.content.data_version or self._version
 
     def add(self, topic: str, count: int, changes: int = 1) -> None:
         """Adds to a topic's count. The version goes up by ``changes``."""
-        metric = self.by_topic.setdefault(topic, TimerMetric())
+        metric = self.by_topic.get(topic)
+        if metric is None:
+            metric = self.by_topic[topic] = TimerMetric()
         metric.count += count
         self._version.counter += changes
         self._version.timestamp = metric.time_stamp = self._clock_ms()
