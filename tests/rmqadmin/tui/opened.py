@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
 from rich.console import Console
+from textual import events
 from textual.dom import DOMNode
+from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
@@ -46,13 +49,16 @@ class Driver:
 
     async def press(self, *keys: str) -> None:
         """Presses each key once the one before it has taken effect, and what it opened has the focus. Textual's pilot
-        waits until the process is idle, but on a busy machine it also looks idle while it waits for the CPU."""
+        waits after each until the process is idle, which takes long while threads work, and on a busy machine it also
+        looks idle while it waits for the CPU."""
         for key in keys:
             await self._press_together(key)
 
     async def _press_together(self, *keys: str) -> None:
         receiver, before = self.app.focused or self.app.screen, None
-        await self.pilot.press(*keys)
+        for key in keys:
+            self.app.post_message(key_event(key))
+        await self.pilot.pause(0)
         while receiver is not before:
             await self.handled(receiver)
             before, receiver = receiver, self.app.focused or self.app.screen
@@ -75,8 +81,7 @@ class Driver:
     async def type(self, text: str, *, into: str) -> None:
         """Types once the input of that id has the focus: earlier keys may still be at work."""
         await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
-        names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
-        await self._press_together(*(names.get(character, character) for character in text))
+        await self._press_together(*text)
 
     async def enter(self, text: str, *, into: str) -> None:
         await self.type(text, into=into)
@@ -109,6 +114,14 @@ class Driver:
     def text(self) -> str:
         """The text on the screen."""
         return screen_text(self.app)
+
+
+def key_event(key: str) -> events.Key:
+    """``key``: a key by its name, or a character."""
+    if len(key) != 1 or key.isalnum():
+        return events.Key(key, key_to_character(key))
+    name = unicodedata.name(key).lower().replace("-", "_").replace(" ", "_")
+    return events.Key(KEY_NAME_REPLACEMENTS.get(name, name), key)
 
 
 def screen_text(app: DashboardApp) -> str:
@@ -168,7 +181,7 @@ async def opened(
         namesrv_text = ";".join(client.namesrv_addrs)
     app = DashboardApp(DashboardSettings(namesrv_text, make_client, clock, **settings), replay)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause()
+        await pilot.pause(0)
         yield Driver(app, pilot)
 
 

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from rmqadmin.tui.command_line.line_screen import KnownNames
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.fixed import TOPIC, FixedClient
-from tests.rmqadmin.tui.opened import Driver, opened
+from tests.rmqadmin.tui.opened import Driver, key_event, opened
 from tests.support.quick import first_is_quick
 
 
@@ -80,10 +80,8 @@ async def test_escape_leaves_the_search_and_its_key_goes_to_the_question(driver:
 
 def typed_at_once(driver: Driver, *keys: str) -> None:
     """As a terminal gives them when they come faster than they take effect."""
-    names = {"/": "slash", ":": "colon", " ": "space", "\r": "enter", "\t": "tab"}
-    for key in keys:
-        for character in key:
-            driver.app.post_message(events.Key(names.get(character, character), character))
+    for character in "".join(keys):
+        driver.app.post_message(key_event({"\r": "enter", "\t": "tab"}.get(character, character)))
 
 
 async def test_what_follows_the_key_of_a_line_is_its_text_and_what_follows_enter_is_not(driver: Driver) -> None:
@@ -136,6 +134,7 @@ async def test_a_place_that_was_given_up_while_its_name_was_looked_up_opens_noth
 
 async def test_keys_behind_the_one_that_quits_are_ignored() -> None:
     async with opened(FixedClient) as driver:
+        await driver.until_shown("broker-a")
         await driver.press("q")
     assert not driver.app.screen_stack
     await driver.app.on_event(events.Key("t", "t"))
