@@ -46,20 +46,15 @@ class KnownNames:
             return []
         if kind == "context":
             return ContextStore().names()
-        if kind == BROKER_NAMES:
-            return self._asked.of((kind,), self._brokers) or []
         return self._asked.of((kind,), lambda: self._read(kind)) or []
-
-    def _brokers(self) -> list[str]:
-        with self._make_client() as client:
-            client.begin(WAIT_S)
-            found = replicas_of(client.cluster_info(), None)
-        return sorted({name for one in found for name in broker_names(one)})
 
     def _read(self, kind: str) -> list[str]:
         with self._make_client() as client:
             client.begin(WAIT_S)
-            return read_names(client, kind, LineSoFar())
+            if kind != BROKER_NAMES:
+                return read_names(client, kind, LineSoFar())
+            found = replicas_of(client.cluster_info(), None)
+        return sorted({name for one in found for name in broker_names(one)})
 
 
 def offered(text: str, names: KnownNames) -> list[tuple[str, str]]:

@@ -24,12 +24,10 @@ _commands = cache(all_commands)
 
 def commands_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[RowCommand]:
     """Every command that takes what is selected. The first call takes a second: call it in a thread."""
+    if not selected:
+        return []
     found = (row_command(command, selected, known) for command in _commands())
     return [command for command in found if command is not None]
-
-
-async def _commands_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[RowCommand]:
-    return await asyncio.to_thread(commands_for, selected, known) if selected else []
 
 
 class Palette(CommandPalette):
@@ -61,7 +59,7 @@ class RowCommands(Provider):
         known = dict[str, str](
             dict.fromkeys((Value.CLUSTER, Value.CLUSTERS), clusters[0]) if len(clusters) == 1 else {}
         )
-        self._finding = asyncio.ensure_future(_commands_for(selected, known))
+        self._finding = asyncio.ensure_future(asyncio.to_thread(commands_for, selected, known))
 
     async def shutdown(self) -> None:
         self._finding.cancel()

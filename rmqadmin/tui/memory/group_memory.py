@@ -228,21 +228,15 @@ class GroupMemory:
         if lag is not None and change is not None and change.over_ms >= FALL_OVER_MS:
             trend = LagTrend(change.over_ms / 1000, lag.lag_count - round(change.by), lag.lag_count, 0)
         behind = {} if lag is None else lag.behind
-        oldest = None if worst is None else worst.oldest_queue or next(iter(behind), None)
+        queues = {queue: QueueStanding(queue=queue, entry=entry) for queue, entry in behind.items()}
+        if worst is not None and (oldest := worst.oldest_queue or next(iter(behind), None)) in queues:
+            queues[oldest] = msgspec.structs.replace(
+                queues[oldest], oldest_waiting_ms=worst.oldest_waiting_ms, reserved_ms=worst.reserved_ms,
+                broker_addr=worst.broker_addr,
+            )  # fmt: skip
         return GroupStanding(
             group=group,
-            queues=[
-                QueueStanding(queue=queue, entry=entry)
-                if queue != oldest or worst is None
-                else QueueStanding(
-                    queue=queue,
-                    entry=entry,
-                    oldest_waiting_ms=worst.oldest_waiting_ms,
-                    reserved_ms=worst.reserved_ms,
-                    broker_addr=worst.broker_addr,
-                )
-                for queue, entry in behind.items()
-            ],
+            queues=list(queues.values()),
             trend=trend,
             owners=None if members is None else members.owners,
             lacking=dict.fromkeys(() if lag is None else lag.lacking, ""),

@@ -63,6 +63,11 @@ class World:
             self.admin.update_consumer_offset(addr, self.group, self.topic, queue_id, 0)
         self.make_dead_letter(0, 0)
 
+    @property
+    def perm(self) -> int:
+        """The permissions of the topic."""
+        return self.admin.topic_config(self.server.broker_addr, self.topic).perm
+
     def send(self, body: bytes, *, keys: str = "", tag: str | None = None, queue_id: int = 0) -> None:
         message = Message(self.topic, body, tags=tag, keys=keys)
         self.admin.send_message(self.server.broker_addr, MessageQueue(self.topic, BROKER, queue_id), message)

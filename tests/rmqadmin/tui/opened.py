@@ -212,6 +212,21 @@ async def at_row(driver: Driver, place: str, row: str, *keys: str) -> None:
     await driver.press(*keys)
 
 
+def line_of(driver: Driver, *texts: str) -> str:
+    """The first line with all these texts."""
+    return next((line for line in driver.lines if all(text in line for text in texts)), "")
+
+
+def row_of(driver: Driver, word: str) -> str:
+    """The first line with this word."""
+    return next((line for line in driver.lines if word in line.split()), "")
+
+
+def status(driver: Driver) -> str:
+    """The lines above the keys."""
+    return " ".join(line.strip() for line in driver.text.splitlines()[-3:-1])
+
+
 async def until_in_index(driver: Driver, text: str) -> None:
     """Waits until a search shows the text. A message that was just sent may not be in the index yet, so the search is
     repeated."""

@@ -8,8 +8,7 @@ from rmqadmin.core.alerts.alert_rules import parse_alert_rules
 from rmqadmin.tui.app import DashboardApp
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, at_row, drive
-from tests.rmqadmin.tui.test_groups import line_of
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of
 from tests.support.servers import Fresh
 
 FAST_S = 0.1

@@ -308,8 +308,6 @@ def command_of(name: str, *args: str, is_dry_run: bool = False) -> RowCommand:
 
 
 def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(world: World) -> None:
-    perm = lambda: world.admin.topic_config(world.server.broker_addr, world.topic).perm  # noqa: E731
-
     async def test(driver: Driver) -> None:
         await driver.app.push_screen(CommandOutputScreen(command_of("topicStatus", "-t", world.topic)))
         await driver.until_shown("status 0", "broker-a", "rmqadmin topicStatus -n")
@@ -320,7 +318,7 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
         args = ["-b", world.server.broker_addr, "-t", world.topic, "-p", "4"]
         await driver.app.push_screen(CommandOutputScreen(command_of("updateTopicPerm", *args, is_dry_run=True)))
         await driver.until_shown("A dry run: nothing was changed", "status 0", "perm RW")
-        assert perm() == 6
+        assert world.perm == 6
         await driver.press("ctrl+y")
         await driver.until_shown("copied rmqadmin updateTopicPerm")
         assert driver.app.clipboard == (

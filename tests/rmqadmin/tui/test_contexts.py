@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from threading import Event
 
@@ -22,7 +23,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, opened
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support import servers
 from tests.support.quick import first_is_quick
@@ -57,10 +58,6 @@ async def test_its_name_is_in_the_second_line_in_its_colour(driver: Driver, worl
     assert color_at(driver, "live") == "#b3261e"
 
 
-def perm_of(world: World) -> int:
-    return world.admin.topic_config(world.server.broker_addr, world.topic).perm
-
-
 @pytest.mark.slow
 @pytest.mark.dashboard(context="live", protected="live")
 async def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(driver: Driver, world: World) -> None:
@@ -74,11 +71,11 @@ async def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic
     await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
     await driver.press("enter")
     await driver.until_shown("nothing was changed: that is not the name to type")
-    assert perm_of(world) == 6
+    assert world.perm == 6
     await driver.press("ctrl+u")
     await driver.enter("live", into="name")
     await driver.until_shown("✔ done")
-    assert perm_of(world) == 4
+    assert world.perm == 4
 
 
 @pytest.fixture
@@ -97,108 +94,102 @@ def opens(world: World, other: Server) -> Callable[[str], DashboardSettings]:
     return open_context
 
 
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, world: World) -> AbstractAsyncContextManager[Driver]:
+    """As everywhere; a test that takes ``opens`` can open its contexts."""
+    mark = request.node.get_closest_marker("dashboard")
+    opens = request.getfixturevalue("opens") if "opens" in request.fixturenames else None
+    return opened(world.make_client, open_context=opens, **(mark.kwargs if mark else {}))
+
+
 @pytest.mark.slow
-def test_another_context_takes_its_place_and_back(
-    world: World, other: Server, opens: Callable[[str], DashboardSettings]
+async def test_another_context_takes_its_place_and_back(
+    driver: Driver, world: World, other: Server, opens: Callable[[str], DashboardSettings]
 ) -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "t", world.topic, "enter", "d")
-        await driver.until(lambda: driver.app.way == ["Dead letters"])
-        await driver.app.open_context("there")
-        await driver.until_shown(" there ›", "read-only", "broker-o")
-        assert driver.app.way == ["Pulse"]
-        assert "broker-a" not in driver.text  # not even as a broker that is gone
-        await driver.press("t")
-        await driver.until_shown("a-topic-there")
-        assert world.topic not in driver.text
-        assert driver.app.way == ["Topics"]
-        assert "p Perm" not in driver.text
-        await driver.app.open_context("here")
-        await driver.until_shown(" here ›", "broker-a")
-        assert "read-only" not in driver.text
-        with driver.app.make_client(read_only=False) as client:
-            assert not client.read_only
-            assert client.namesrv_addrs == [world.server.namesrv_addr]
-
-    drive(world.make_client, test, open_context=opens)
+    await at_row(driver, "t", world.topic, "enter", "d")
+    await driver.until(lambda: driver.app.way == ["Dead letters"])
+    await driver.app.open_context("there")
+    await driver.until_shown(" there ›", "read-only", "broker-o")
+    assert driver.app.way == ["Pulse"]
+    assert "broker-a" not in driver.text  # not even as a broker that is gone
+    await driver.press("t")
+    await driver.until_shown("a-topic-there")
+    assert world.topic not in driver.text
+    assert driver.app.way == ["Topics"]
+    assert "p Perm" not in driver.text
+    await driver.app.open_context("here")
+    await driver.until_shown(" here ›", "broker-a")
+    assert "read-only" not in driver.text
+    with driver.app.make_client(read_only=False) as client:
+        assert not client.read_only
+        assert client.namesrv_addrs == [world.server.namesrv_addr]
 
 
 @pytest.mark.slow
-def test_a_filter_stays_with_its_cluster(world: World, opens: Callable[[str], DashboardSettings]) -> None:
+async def test_a_filter_stays_with_its_cluster(
+    driver: Driver, world: World, opens: Callable[[str], DashboardSettings]
+) -> None:
     """The list of the other cluster used to be empty, "0 topics, filter ..."."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t", "slash")
-        await driver.enter(world.topic, into="filter")
-        await driver.until_shown(f"filter {world.topic}")
-        await driver.until(lambda: bool(read_remembered().filters))
-        await driver.app.open_context("there")
-        await driver.press("t")
-        await driver.until_shown("a-topic-there")
-        assert "filter" not in driver.text
-        await driver.app.open_context("here")
-        await driver.press("t")
-        await driver.until_shown(f"filter {world.topic}")
-
-    drive(world.make_client, test, open_context=opens)
+    await driver.press("t", "slash")
+    await driver.enter(world.topic, into="filter")
+    await driver.until_shown(f"filter {world.topic}")
+    await driver.until(lambda: bool(read_remembered().filters))
+    await driver.app.open_context("there")
+    await driver.press("t")
+    await driver.until_shown("a-topic-there")
+    assert "filter" not in driver.text
+    await driver.app.open_context("here")
+    await driver.press("t")
+    await driver.until_shown(f"filter {world.topic}")
 
 
 @pytest.mark.slow
-def test_a_minus_sign_is_the_one_before(
-    world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
+async def test_a_minus_sign_is_the_one_before(
+    driver: Driver, world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as there were contexts, the line said that there is none of this name."""
-
-    async def test(driver: Driver) -> None:
-        with pytest.raises(UsageError, match="no other context was shown before"):
-            await driver.app.open_context("-")
-        await driver.app.open_context("there")
-        await driver.until_shown(" there ", "broker-o")
-        monkeypatch.setattr(ContextStore, "names", lambda self: ["here", "there"])
-        for broker_name in ("broker-a", "broker-o"):
-            await driver.press("colon")
-            await driver.enter("ctx -", into="command")
-            await driver.until_shown(broker_name)
-        assert driver.app.read_only
-
-    drive(world.make_client, test, open_context=opens)
+    with pytest.raises(UsageError, match="no other context was shown before"):
+        await driver.app.open_context("-")
+    await driver.app.open_context("there")
+    await driver.until_shown(" there ", "broker-o")
+    monkeypatch.setattr(ContextStore, "names", lambda self: ["here", "there"])
+    for broker_name in ("broker-a", "broker-o"):
+        await driver.press("colon")
+        await driver.enter("ctx -", into="command")
+        await driver.until_shown(broker_name)
+    assert driver.app.read_only
 
 
 @pytest.mark.slow
-def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable[[str], DashboardSettings]) -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "t", world.topic)
-        settings = driver.app.settings
-        with pytest.raises(NotFoundError):
-            await driver.app.open_context("nowhere")
-        assert driver.app.settings is settings
-        await driver.until_shown(world.topic)
-
-    drive(world.make_client, test, open_context=opens)
+async def test_one_that_cannot_be_opened_changes_nothing(
+    driver: Driver, world: World, opens: Callable[[str], DashboardSettings]
+) -> None:
+    await at_row(driver, "t", world.topic)
+    settings = driver.app.settings
+    with pytest.raises(NotFoundError):
+        await driver.app.open_context("nowhere")
+    assert driver.app.settings is settings
+    await driver.until_shown(world.topic)
 
 
 @pytest.mark.slow
-def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
-    world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
+async def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
+    driver: Driver, world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was still open would have put its brokers and topics into it."""
+    await at_row(driver, "t", world.topic)
+    closed_with, stop = [], Feed.stop
 
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "t", world.topic)
-        closed_with, stop = [], Feed.stop
+    def noted(feed: Feed) -> None:
+        closed_with.append(driver.app.memory)
+        stop(feed)
 
-        def noted(feed: Feed) -> None:
-            closed_with.append(driver.app.memory)
-            stop(feed)
-
-        monkeypatch.setattr(Feed, "stop", noted)
-        before = driver.app.memory
-        await driver.app.open_context("there")
-        assert closed_with
-        assert all(memory is before for memory in closed_with)
-        assert driver.app.memory is not before
-
-    drive(world.make_client, test, open_context=opens)
+    monkeypatch.setattr(Feed, "stop", noted)
+    before = driver.app.memory
+    await driver.app.open_context("there")
+    assert closed_with
+    assert all(memory is before for memory in closed_with)
+    assert driver.app.memory is not before
 
 
 @pytest.mark.slow
@@ -227,15 +218,12 @@ def test_a_place_that_was_asked_for_before_is_not_opened_in_another_context(
 
 
 @pytest.mark.slow
-def test_the_last_of_two_contexts_that_were_asked_for_is_shown(
-    world: World, opens: Callable[[str], DashboardSettings]
+async def test_the_last_of_two_contexts_that_were_asked_for_is_shown(
+    driver: Driver, world: World, opens: Callable[[str], DashboardSettings]
 ) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until(driver.app.client_loaded.is_set)
-        await asyncio.gather(driver.app.open_context("there"), driver.app.open_context("here"))
-        await driver.until_shown(" here ", "broker-a")
-
-    drive(world.make_client, test, open_context=opens)
+    await driver.until(driver.app.client_loaded.is_set)
+    await asyncio.gather(driver.app.open_context("there"), driver.app.open_context("here"))
+    await driver.until_shown(" here ", "broker-a")
 
 
 # --- from the shell --------------------------------------------------------------------------------------------------

@@ -18,15 +18,10 @@ from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
-from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, put_cursor_at
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, put_cursor_at, status
 from tests.support import servers
 from tests.support.quick import first_is_quick
 from tests.support.servers import topic_config
-
-
-def status(driver: Driver) -> str:
-    """The status lines above the keys."""
-    return " ".join(driver.text.splitlines()[-3:-1])
 
 
 @pytest.mark.slow

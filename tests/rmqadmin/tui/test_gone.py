@@ -20,7 +20,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor, row_of, status
 from tests.support import servers
 from tests.support.quick import first_size_is_quick, in_one_test
 from tests.support.servers import Server, topic_config
@@ -71,50 +71,39 @@ def fill(namesrv: Server, broker: Server, name: str) -> None:
         admin.send_message_back(addr, GROUP, stored, delay_level=-1)
 
 
-def line_of(driver: Driver, text: str) -> str:
-    return next((line for line in driver.lines if text in line.split()), "")
-
-
-def status(driver: Driver) -> str:
-    """The status lines above the keys."""
-    return " ".join(line.strip() for line in driver.text.splitlines()[-3:-1])
-
-
 @pytest.mark.slow
-def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pair: Pair) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await driver.until(lambda: "4" in line_of(driver, TOPIC).split()[4:])
-        await driver.press("g")
-        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["4"])
-        await driver.press("d")
-        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["2"])
-        await driver.press("c")
-        await driver.until(lambda: line_of(driver, "broker-b").endswith("active"))
+@pytest.mark.dashboard(size=(224, 40), interval_s=FAST_S)
+async def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(driver: Driver, pair: Pair) -> None:
+    await driver.press("t")
+    await driver.until(lambda: "4" in row_of(driver, TOPIC).split()[4:])
+    await driver.press("g")
+    await driver.until(lambda: row_of(driver, GROUP).split()[1:2] == ["4"])
+    await driver.press("d")
+    await driver.until(lambda: row_of(driver, GROUP).split()[1:2] == ["2"])
+    await driver.press("c")
+    await driver.until(lambda: row_of(driver, "broker-b").endswith("active"))
 
-        pair.stop("broker-b")
-        await driver.until(lambda: bool(re.search(r"gone \d+( s|m\d+s) ago", line_of(driver, "broker-b"))))
-        assert "2 brokers, 1 gone" in status(driver)
-        await put_cursor(driver, "broker-b/0")
-        await driver.press("l")
-        await driver.until_shown("broker-b/0 over time", "the last 1m")
-        assert "defect" not in status(driver)
-        await driver.press("escape")
-        assert line_of(driver, "broker-a").endswith("active")
-        await driver.press("t")
-        await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
-        await driver.until(lambda: bool(re.search(r"without broker-b, gone \d+( s|m\d+s) ago", status(driver))))
-        assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
-        await driver.press("z")  # only broker-b has the topic of its own name
-        await driver.until(lambda: bool(line_of(driver, "broker-b")))
-        await driver.press("g")
-        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
-        await driver.press("d")
-        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥1"])
-        await driver.press("enter")
-        await driver.until_shown("1 message of ≥1", "without broker-b, gone")
-
-    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
+    pair.stop("broker-b")
+    await driver.until(lambda: bool(re.search(r"gone \d+( s|m\d+s) ago", row_of(driver, "broker-b"))))
+    assert "2 brokers, 1 gone" in status(driver)
+    await put_cursor(driver, "broker-b/0")
+    await driver.press("l")
+    await driver.until_shown("broker-b/0 over time", "the last 1m")
+    assert "defect" not in status(driver)
+    await driver.press("escape")
+    assert row_of(driver, "broker-a").endswith("active")
+    await driver.press("t")
+    await driver.until(lambda: "≥2" in row_of(driver, TOPIC).split())
+    await driver.until(lambda: bool(re.search(r"without broker-b, gone \d+( s|m\d+s) ago", status(driver))))
+    assert row_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
+    await driver.press("z")  # only broker-b has the topic of its own name
+    await driver.until(lambda: bool(row_of(driver, "broker-b")))
+    await driver.press("g")
+    await driver.until(lambda: row_of(driver, GROUP).split()[1:2] == ["≥2"])
+    await driver.press("d")
+    await driver.until(lambda: row_of(driver, GROUP).split()[1:2] == ["≥1"])
+    await driver.press("enter")
+    await driver.until_shown("1 message of ≥1", "without broker-b, gone")
 
 
 @pytest.mark.slow
@@ -140,14 +129,14 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
         assert re.search(r"here +\S+( s| ms)? +1 ", driver.text), "broker-b never had anything of it"
         assert "has nothing to consume" not in driver.text, "where it had something, nobody can be asked"
         await driver.press("t")
-        await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
-        assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
-        assert "?" in line_of(driver, "lost-topic").split()
+        await driver.until(lambda: "≥2" in row_of(driver, TOPIC).split())
+        assert row_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
+        assert "?" in row_of(driver, "lost-topic").split()
         await put_cursor(driver, "lost-topic")
         await driver.until_shown("✖ broker-b gone")
         await driver.press("g")
-        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
-        await driver.until(lambda: line_of(driver, "here").split()[1:2] == ["1"])
+        await driver.until(lambda: row_of(driver, GROUP).split()[1:2] == ["≥2"])
+        await driver.until(lambda: row_of(driver, "here").split()[1:2] == ["1"])
         await put_cursor(driver, "lost")
         await driver.press("enter")
         await driver.until_shown("unknown: without broker-b, gone")
@@ -157,45 +146,43 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
 
 
 @pytest.mark.slow
-def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(pair: Pair) -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "g", GROUP, "enter")
-        await driver.until_shown("4 queues, lag 4,")
-        pair.stop("broker-b")
-        await driver.until_shown("4 queues, lag ≥2,", "without broker-b, ")
-        shown = [line.split()[1] for line in driver.lines if line.split()[:1] == ["orders"]]
-        assert shown == ["broker-a", "broker-a", "broker-b", "broker-b"]
-        pair.stop("broker-a")
-        await driver.until(lambda: "cannot connect" in status(driver))
-        assert "lag ≥2," in status(driver), "what was known, with its age"
-        assert "lag 0" not in driver.text
-        await driver.press("t")
-        await driver.until(lambda: "the name server knows no broker" in status(driver))
-        assert "0 topics" not in driver.text
-
-    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
+@pytest.mark.dashboard(size=(224, 40), interval_s=FAST_S)
+async def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(
+    driver: Driver, pair: Pair
+) -> None:
+    await at_row(driver, "g", GROUP, "enter")
+    await driver.until_shown("4 queues, lag 4,")
+    pair.stop("broker-b")
+    await driver.until_shown("4 queues, lag ≥2,", "without broker-b, ")
+    shown = [line.split()[1] for line in driver.lines if line.split()[:1] == ["orders"]]
+    assert shown == ["broker-a", "broker-a", "broker-b", "broker-b"]
+    pair.stop("broker-a")
+    await driver.until(lambda: "cannot connect" in status(driver))
+    assert "lag ≥2," in status(driver), "what was known, with its age"
+    assert "lag 0" not in driver.text
+    await driver.press("t")
+    await driver.until(lambda: "the name server knows no broker" in status(driver))
+    assert "0 topics" not in driver.text
 
 
 @pytest.mark.slow
-def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can_be_forgotten(
-    pair: Pair, tmp_path: Path
+@pytest.mark.dashboard(size=(224, 40), interval_s=FAST_S)
+async def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can_be_forgotten(
+    driver: Driver, pair: Pair, tmp_path: Path
 ) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await driver.until_shown("broker-a", "broker-b")
-        pair.stop("broker-b")
-        await driver.until_shown("1 gone")
-        pair.brokers["broker-b"] = servers.broker(tmp_path / "broker-b", pair.namesrv.namesrv_addr, "broker-b")
-        await driver.until(lambda: line_of(driver, "broker-b").endswith("active") and "gone" not in driver.text)
-        await put_cursor(driver, "broker-b/0")
-        await driver.press("ctrl+d")
-        await driver.until_shown("only a broker that is gone can be forgotten")
-        pair.stop("broker-b")
-        await driver.until_shown("1 gone")
-        await driver.press("ctrl+d")
-        await driver.until(lambda: not line_of(driver, "broker-b"))
-
-    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
+    await driver.press("c")
+    await driver.until_shown("broker-a", "broker-b")
+    pair.stop("broker-b")
+    await driver.until_shown("1 gone")
+    pair.brokers["broker-b"] = servers.broker(tmp_path / "broker-b", pair.namesrv.namesrv_addr, "broker-b")
+    await driver.until(lambda: row_of(driver, "broker-b").endswith("active") and "gone" not in driver.text)
+    await put_cursor(driver, "broker-b/0")
+    await driver.press("ctrl+d")
+    await driver.until_shown("only a broker that is gone can be forgotten")
+    pair.stop("broker-b")
+    await driver.until_shown("1 gone")
+    await driver.press("ctrl+d")
+    await driver.until(lambda: not row_of(driver, "broker-b"))
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of, put_cursor
 from tests.support.python_member import PythonMember
 
 WIDE = (234, 30)
@@ -37,10 +37,6 @@ def every_queue(world: World) -> list[MessageQueue]:
 async def at_group(driver: Driver, world: World) -> None:
     await at_row(driver, "g", world.group, "enter")
     await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 4")
-
-
-def line_of(driver: Driver, *texts: str) -> str:
-    return next((line for line in driver.lines if all(text in line for text in texts)), "")
 
 
 def queue_line(driver: Driver, world: World, queue_id: int) -> str:

@@ -90,17 +90,15 @@ async def at_end_and_back(driver: Driver, first: str, last: str, rows: str) -> N
 
 
 @pytest.mark.slow
-def test_many_topics_and_queues_and_a_name_of_255_characters() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t", "greater_than_sign")
-        await at_end_and_back(driver, "%DLQ%arrivals", "订单", "10,007 topics")
-        await put_cursor(driver, LONG)
-        await driver.until_shown("begin", "xend", f"topic {LONG[:40]}")
-        await put_cursor(driver, TOPIC)
-        await driver.press("enter")
-        await at_end_and_back(driver, " broker-a      0 ", " broker-a    499 ", "500 queues")
-
-    drive(LargeClient, test, size=SIZE, now_ms=NOW_MS, interval_s=5.0)
+@pytest.mark.dashboard(make_client=LargeClient, size=SIZE, now_ms=NOW_MS, interval_s=5.0)
+async def test_many_topics_and_queues_and_a_name_of_255_characters(driver: Driver) -> None:
+    await driver.press("t", "greater_than_sign")
+    await at_end_and_back(driver, "%DLQ%arrivals", "订单", "10,007 topics")
+    await put_cursor(driver, LONG)
+    await driver.until_shown("begin", "xend", f"topic {LONG[:40]}")
+    await put_cursor(driver, TOPIC)
+    await driver.press("enter")
+    await at_end_and_back(driver, " broker-a      0 ", " broker-a    499 ", "500 queues")
 
 
 @pytest.mark.slow
@@ -137,24 +135,20 @@ def test_the_members_of_a_large_group_are_compared_once_and_asked_less_often(mon
 
 
 @pytest.mark.slow
-def test_of_many_members_the_detail_beside_the_list_has_the_first() -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "g", GROUP)
-        await driver.until_shown("member-0019", "and 980 more")
-        assert "member-0020" not in driver.text
-
-    drive(LargeClient, test, size=(120, 60), now_ms=NOW_MS, interval_s=5.0)
+@pytest.mark.dashboard(make_client=LargeClient, size=(120, 60), now_ms=NOW_MS, interval_s=5.0)
+async def test_of_many_members_the_detail_beside_the_list_has_the_first(driver: Driver) -> None:
+    await at_row(driver, "g", GROUP)
+    await driver.until_shown("member-0019", "and 980 more")
+    assert "member-0020" not in driver.text
 
 
 @pytest.mark.slow
-def test_a_large_body_has_no_tree_and_its_text() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("d", "enter")
-        await put_cursor_at(driver, 0)
-        await driver.press("enter")
-        await driver.until_shown("1.1 MiB", '{"n": [1234567')
-        await driver.press("1")
-        await driver.until_shown("too large for a tree")
-        assert isinstance(driver.app.screen, DashboardScreen)
-
-    drive(LargeClient, test, size=SIZE, now_ms=NOW_MS, interval_s=5.0)
+@pytest.mark.dashboard(make_client=LargeClient, size=SIZE, now_ms=NOW_MS, interval_s=5.0)
+async def test_a_large_body_has_no_tree_and_its_text(driver: Driver) -> None:
+    await driver.press("d", "enter")
+    await put_cursor_at(driver, 0)
+    await driver.press("enter")
+    await driver.until_shown("1.1 MiB", '{"n": [1234567')
+    await driver.press("1")
+    await driver.until_shown("too large for a tree")
+    assert isinstance(driver.app.screen, DashboardScreen)

@@ -14,8 +14,8 @@ from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
-from tests.rmqadmin.tui.test_groups import at_group, line_of, queue_line
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of, put_cursor
+from tests.rmqadmin.tui.test_groups import at_group, queue_line
 
 WIDE = (264, 40)
 

@@ -30,7 +30,7 @@ from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP as GROUP_BEHIND
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, line_of
 from tests.support import servers
 from tests.support.quick import first_is_quick, first_size_is_quick
 from tests.support.servers import Fresh, Server, topic_config
@@ -96,11 +96,6 @@ def screen_of(driver: Driver) -> PulseScreen:
     screen = driver.app.screen
     assert isinstance(screen, PulseScreen)
     return screen
-
-
-def line_of(driver: Driver, *words: str) -> str:
-    """The first line with all these words."""
-    return next((line for line in driver.lines if all(word in line for word in words)), "")
 
 
 @pytest.mark.slow

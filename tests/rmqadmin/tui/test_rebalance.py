@@ -15,8 +15,8 @@ from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, SILENT, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor_at
-from tests.rmqadmin.tui.test_groups import at_group, every_queue, line_of, queues
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of, put_cursor_at
+from tests.rmqadmin.tui.test_groups import at_group, every_queue, queues
 
 WIDE = (200, 40)
 

@@ -14,7 +14,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.times import TimeRange
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, until_in_index
+from tests.rmqadmin.tui.opened import Driver, status, until_in_index
 from tests.support.quick import first_is_quick
 
 WIDE = (170, 30)
@@ -70,10 +70,6 @@ async def asked(driver: Driver, topic: str, wanted: str, window: str = "") -> No
     for name, text in {"topic": topic, "wanted": wanted, "window": window}.items():
         driver.app.screen.query_one(f"#{name}", Input).value = text
     await driver.press("tab", "enter")
-
-
-def status(driver: Driver) -> str:
-    return driver.text.splitlines()[-2]
 
 
 @pytest.mark.slow

@@ -13,25 +13,17 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
-from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, row_of
 from tests.support.servers import until
-
-
-def perm_of(world: World) -> int:
-    return world.admin.topic_config(world.server.broker_addr, world.topic).perm
 
 
 async def at_topic(driver: Driver, world: World) -> None:
     await at_row(driver, "t", world.topic)
 
 
-def line_of(driver: Driver, text: str) -> str:
-    return next((line for line in driver.lines if text in line.split()), "")
-
-
 async def test_topics_show_marks_queues_and_how_much_they_hold(driver: Driver, world: World) -> None:
     await at_topic(driver, world)
-    await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["-", "RW", "(6)", "4", "1", "4"])
+    await driver.until(lambda: row_of(driver, world.topic).split()[1:7] == ["-", "RW", "(6)", "4", "1", "4"])
 
 
 @pytest.mark.slow
@@ -121,14 +113,14 @@ async def test_a_permission_is_previewed_confirmed_by_name_and_changed(
     await driver.until_shown("nothing would change")
     await driver.press("down")
     await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
-    assert perm_of(world) == 6
+    assert world.perm == 6
     await driver.press("enter")
     await driver.enter(world.topic, into="name")
     await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
-    assert perm_of(world) == 4
+    assert world.perm == 4
     assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
     await driver.press("escape")
-    await driver.until(lambda: "R (4)" in line_of(driver, world.topic))
+    await driver.until(lambda: "R (4)" in row_of(driver, world.topic))
 
 
 @pytest.mark.slow
@@ -142,7 +134,7 @@ async def test_another_name_changes_nothing(driver: Driver, world: World) -> Non
     await driver.enter("orders", into="name")
     await driver.until_shown("nothing was changed: that is not the name to type")
     assert isinstance(driver.app.screen, ChangeDialog)
-    assert perm_of(world) == 6
+    assert world.perm == 6
 
 
 @pytest.mark.slow

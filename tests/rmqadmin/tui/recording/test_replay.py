@@ -12,8 +12,8 @@ from rmqadmin.tui.recording.recording_client import RecordingClient
 from rmqadmin.tui.recording.recording_file import Head, PartTaken, RecordingReader, RecordingWriter
 from rmqadmin.tui.recording.replay import Replay
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, at_row, drive
-from tests.rmqadmin.tui.test_groups import line_of, queue_line
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of
+from tests.rmqadmin.tui.test_groups import queue_line
 
 FAST_S = 0.1
 WIDE = (264, 40)
