@@ -260,21 +260,19 @@ def audited_changes(result: Result) -> list[AuditedChange]:
     messages."""
     if not result.tells_changes:
         return []
-    rows = result.rows()
+    rows, keys = result.rows(), [column for column in columns(result.row_type) if column.is_key]
     if len(rows) > CHANGES_MAX:
         return [AuditedChange(target=f"{len(rows)} targets", done=all(row.done for row in rows))]  # type: ignore[attr-defined]
-    return [_change(row) for row in rows]
-
-
-def _change(row: Row) -> AuditedChange:
-    said = msgspec.structs.asdict(row)
-    target = " ".join(machine_text(said[column.name], column) for column in columns(type(row)) if column.is_key)
-    changes = [_without_secret(change) for change in said.get("changes") or ()]
-    if "old_offset" in said:
-        changes = [FieldChange("offset", said["old_offset"], said["new_offset"])]
-    return AuditedChange(
-        target=target, action=said.get("action"), changes=changes, done=said["done"], error=said.get("error")
-    )
+    found = []
+    for row in rows:
+        said = msgspec.structs.asdict(row)
+        changes = [_without_secret(change) for change in said.get("changes") or ()]
+        if "old_offset" in said:
+            changes = [FieldChange("offset", said["old_offset"], said["new_offset"])]
+        target = " ".join(machine_text(said[column.name], column) for column in keys)
+        told: dict[str, Any] = {name: said.get(name) for name in ("action", "done", "error")}
+        found.append(AuditedChange(target=target, changes=changes, **told))
+    return found
 
 
 def _without_secret(change: FieldChange) -> FieldChange:

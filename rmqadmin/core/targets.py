@@ -110,6 +110,13 @@ def no_cluster(name: str, known: Iterable[str]) -> NotFoundError:
     return NotFoundError(f"there is no cluster {name}", hint=hint)
 
 
+def not_there(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
+    """The error for a broker or a cluster that is not among the known ones."""
+    return NotFoundError(
+        f"there is no {kind} {name}", hint=f"The name server knows: {', '.join(sorted(known)) or 'none'}."
+    )
+
+
 def all_brokers(info: ClusterInfo) -> list[BrokerData]:
     return [info.broker_addr_table[name] for name in sorted(info.broker_addr_table)]
 

@@ -121,7 +121,11 @@ def _rule(where: str, table: Mapping[str, Any]) -> AlertRule:
         raise UsageError(f"{where}: level = {level!r} is unknown", hint=f"Write one of: {', '.join(_LEVELS)}.")
     if not isinstance(bell, bool):
         raise UsageError(f"{where}: bell = {bell!r} must be true or false")
-    return AlertRule(condition, about, pattern, above, until, _duration(where, table), _LEVELS[level], bell)
+    text = table.get("for", "0s")
+    for_ms = parse_duration(text) if isinstance(text, str) else None
+    if for_ms is None or for_ms < 0:
+        raise UsageError(f"{where}: for = {text!r} is not a duration", hint='Write for example "30s".')
+    return AlertRule(condition, about, pattern, above, until, for_ms, _LEVELS[level], bell)
 
 
 def _subject(where: str, condition: Condition, table: Mapping[str, Any]) -> tuple[str, str]:
@@ -147,14 +151,6 @@ def _threshold(where: str, key: str, value: Any, quantity: Quantity) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{where}: {key} = {value!r} is not a number", hint=f"Write for example {quantity.value}.")
     return parse_thresholds(str(value), f"{where}: {key}", (quantity,))[quantity]
-
-
-def _duration(where: str, table: Mapping[str, Any]) -> int:
-    text = table.get("for", "0s")
-    length_ms = parse_duration(text) if isinstance(text, str) else None
-    if length_ms is None or length_ms < 0:
-        raise UsageError(f"{where}: for = {text!r} is not a duration", hint='Write for example "30s".')
-    return length_ms
 
 
 _INFINITE = float("inf")

@@ -323,8 +323,8 @@ def ask_client(
     jstack: bool = False,
 ) -> ConsumerRunningInfo:
     """One client's answer, through a broker that it is connected to. NotFoundError if no such broker can be asked."""
-    addrs = {broker.broker_name: broker.selected_addr() for broker in brokers}
-    addr = next((addr for name in clients.broker_names[client_id] if (addr := addrs.get(name))), None)
+    names = clients.broker_names[client_id]
+    addr = next(iter(targets.selected_addrs(one for one in brokers if one.broker_name in names)), None)
     if addr is None:
         raise NotFoundError(f"no broker that {client_id} is connected to can be asked")
     return admin.consumer_running_info(addr, group, client_id, jstack=jstack)

@@ -238,7 +238,9 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
             left_out.append("topics (--quick)")
         else:
             looked_at.append(counted(len({name for one in cluster.masters for name in one.topics or {}}), "topic"))
-            left_out += _unsearched(cluster)
+            # of many, only the numbers of queues are compared
+            unsearched = sum(max(0, len(cluster.own_topics(one)) - cluster.share) for one in cluster.masters)
+            left_out += [f"messages past the read queues of {counted(unsearched, 'topic')}"] if unsearched else []
             cluster = with_unread_queues(admin, cluster)
         topics = dead_letter_topics(cluster, of_all=self.cluster is None)
         wanted = self._portion(topics)
@@ -267,13 +269,6 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         has_all = self.cluster is None
         sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=has_all)
         return ServerFacts(facts, sets)
-
-
-def _unsearched(facts: ClusterFacts) -> list[str]:
-    """Topics of which only the numbers of queues are compared, because there are many."""
-    counts = [len(facts.own_topics(master)) for master in facts.masters]
-    left = sum(max(0, count - facts.share) for count in counts)
-    return [f"messages past the read queues of {counted(left, 'topic')}"] if left else []
 
 
 def _portion_text(seen_count: int, count: int, what: str) -> str:

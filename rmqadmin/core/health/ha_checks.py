@@ -40,24 +40,15 @@ def _subject(name: str) -> Subject:
 def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[Finding]:
     for group in facts.controllers:
         yield from controllers_findings(group)
-    for name in _named_differently(facts.controllers):
-        what = "its brokers name different controllers: " + " and ".join(
-            group.addrs for group in facts.controllers if name in group.broker_names
-        )
-        fix = "Give all of them one controllerAddr in their settings, and restart those that had another."
-        yield Finding(Grade.ERROR, Check.CONTROLLERS, _subject(name), what, fix)
+    for name in sorted({name for group in facts.controllers for name in group.broker_names}):
+        groups = [group for group in facts.controllers if name in group.broker_names]
+        if len({frozenset(one.addr for one in group.controllers) for group in groups}) > 1:  # in whatever order
+            what = f"its brokers name different controllers: {' and '.join(group.addrs for group in groups)}"
+            fix = "Give all of them one controllerAddr in their settings, and restart those that had another."
+            yield Finding(Grade.ERROR, Check.CONTROLLERS, _subject(name), what, fix)
     for one in facts.sets:
         yield from set_findings(one, now_ms)
         yield from behind_findings(one, now_ms)
-
-
-def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
-    """Broker names that appear in several groups. The order of addresses does not matter."""
-    of_name: dict[str, set[frozenset[str]]] = {}
-    for group in groups:
-        for name in group.broker_names:
-            of_name.setdefault(name, set()).add(frozenset(one.addr for one in group.controllers))
-    return sorted(name for name, found in of_name.items() if len(found) > 1)
 
 
 # --- controllers -----------------------------------------------------------------------------------------------------
@@ -148,7 +139,8 @@ def _masters(one: HaSet) -> Iterator[Finding]:
 
 
 def _several_masters(one: HaSet, claiming: Sequence[HaMember]) -> Finding:
-    told = " and ".join(_with_epoch(member) for member in claiming)
+    epochs = ("" if member.last_epoch is None else f" (epoch {member.last_epoch})" for member in claiming)
+    told = " and ".join(member.broker_addr + epoch for member, epoch in zip(claiming, epochs, strict=True))
     what = f"{counted(len(claiming), 'broker')} claim to be its master: {told}. "
     if len({member.last_epoch for member in claiming}) == 1:
         what += "Messages that one of them takes are missing at the others"
@@ -164,10 +156,6 @@ def _several_masters(one: HaSet, claiming: Sequence[HaMember]) -> Finding:
         fix = f"{stop}. One that is to follow again must be a slave (brokerRole=SLAVE, another "
         fix += "brokerId), without messages that its master lacks."
     return _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
-
-
-def _with_epoch(member: HaMember) -> str:
-    return member.broker_addr + ("" if member.last_epoch is None else f" (epoch {member.last_epoch})")
 
 
 def _in_sync(one: HaSet) -> Iterator[Finding]:

@@ -108,7 +108,9 @@ class Measure(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         limits = ";".join("" if limit is None else _number(limit) for limit in (self.warning, self.critical))
-        return f"{_label(self.label)}={_number(self.value)}{self.unit};{limits};0"
+        plain = "".join("_" if letter in "'=|" or not letter.isprintable() else letter for letter in self.label)
+        label = plain if plain.isidentifier() else f"'{plain}'"
+        return f"{label}={_number(self.value)}{self.unit};{limits};0"
 
     @property
     def state(self) -> PluginState:
@@ -119,11 +121,6 @@ def _number(value: float) -> str:
     """A number, never in powers of ten, which readers of plug-in output do not understand."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return "0" if text in ("", "-0") else text
-
-
-def _label(text: str) -> str:
-    plain = "".join("_" if letter in "'=|" or not letter.isprintable() else letter for letter in text)
-    return plain if plain.isidentifier() else f"'{plain}'"
 
 
 def _one_line(text: str) -> str:

@@ -100,6 +100,7 @@ def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) 
     groups = {name for master in masters for name in facts.own_groups(master)}
     for master in masters:
         addr = master.replica.broker_addr
+        makes_groups = master.config.get("autoCreateSubscriptionGroup", "true").lower() == "true"
         for check, lacking, what, command, effect in (
             (
                 Check.TOPICS_EVERYWHERE, sorted(topics - (master.topics or {}).keys()), "topic", "updateTopic -t",
@@ -107,22 +108,14 @@ def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) 
             ),
             (
                 Check.GROUPS_EVERYWHERE, sorted(groups - (master.groups or {}).keys()), "group", "updateSubGroup -g",
-                _effect(master),
+                "which their first client makes" if makes_groups else "whose clients it refuses",
             ),
         ):  # fmt: skip
             if lacking:
-                is_refused = check is Check.GROUPS_EVERYWHERE and effect != _MADE
+                is_refused = check is Check.GROUPS_EVERYWHERE and not makes_groups
                 said = f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}"
                 fix = f"rmqadmin {command} {lacking[0]} -b {addr}"
                 yield Finding(Grade.WARNING if is_refused else Grade.NOTE, check, master.subject, said, fix)
-
-
-_MADE = "which their first client makes"
-
-
-def _effect(master: BrokerFacts) -> str:
-    makes_groups = master.config.get("autoCreateSubscriptionGroup", "true").lower() == "true"
-    return _MADE if makes_groups else "whose clients it refuses"
 
 
 def _registered(facts: ClusterFacts) -> Iterator[Finding]:
@@ -205,15 +198,10 @@ def write_permission_findings(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _is_wiped(master: BrokerFacts, topic: str, route: TopicRoute) -> bool:
-    perm, name = _perm_of(master, topic), master.replica.broker_name
+    name, perm = master.replica.broker_name, PERM_READ_WRITE  # as it is made, if the topics were not asked for
+    if master.topics is not None:
+        perm = master.topics[topic].perm if topic in master.topics else 0
     return any(queues.broker_name == name and perm & PERM_WRITE & ~queues.perm for queues in route.queue_datas)
-
-
-def _perm_of(master: BrokerFacts, topic: str) -> int:
-    """A topic's permission at its broker; as it is made there, if the broker's topics were not asked for."""
-    if master.topics is None:
-        return PERM_READ_WRITE
-    return master.topics[topic].perm if topic in master.topics else 0
 
 
 def _without_master(namesrv: NamesrvFacts) -> Iterator[Finding]:

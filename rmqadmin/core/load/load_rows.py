@@ -79,10 +79,20 @@ class _Figures(ResultOf[R], frozen=True):
         return ([self.row(each)] for each in self.run.intervals())
 
     def remark(self) -> str | None:
-        return _in_words(self.run)
+        """The most frequent errors, because the tables have no column for them, and what an early end leaves open."""
+        run = self.run
+        found = sorted(run.total.errors.items(), key=lambda item: -item[1])
+        said = [f"{count:,} x {what}" for what, count in found[:3]]
+        if run.is_stopped and not run.total.seconds:
+            said.append("stopped before anything was measured")
+        if run.unanswered:
+            said.append(f"not answered yet, and so stored or not: {counted(run.unanswered, 'message')}")
+        return "; ".join(said) or None
 
     def problem(self) -> str | None:
-        return nothing_done(self.run)
+        run = self.run
+        is_idle = run.total.errors and not run.total.messages and not run.is_stopped
+        return "not one message went through" if is_idle else None
 
     def exit_status(self) -> int | None:
         return ExitCode.INTERRUPTED if self.run.is_stopped else None
@@ -111,7 +121,12 @@ class LoadFigures(_Figures[LoadRow], frozen=True):
         )  # fmt: skip
 
     def remark(self) -> str | None:
-        return super().remark() or _read_too_soon(self.run)
+        """And why a load that only reads has no figures."""
+        run = self.run
+        is_reading = run.setting is not None and run.setting.size_bytes is None
+        read_too_soon = is_reading and not run.is_stopped and not run.total.messages and run.warm_up_messages
+        why = "all messages were read in the warm-up: --repeat begins again with the first, --warm-up 0 counts them"
+        return super().remark() or (why if read_too_soon else None)
 
 
 def percentiles(lengths: Histogram) -> dict[str, Any]:
@@ -129,31 +144,6 @@ def _rate(count: float, seconds: float) -> float:
 
 def ended(run: LoadRun) -> str:
     return "Ctrl-C" if run.is_stopped else "its time was over"
-
-
-def _in_words(run: LoadRun) -> str | None:
-    """The most frequent errors, because the tables have no column for them, and what an early end leaves open."""
-    found = sorted(run.total.errors.items(), key=lambda item: -item[1])
-    said = [f"{count:,} x {what}" for what, count in found[:3]]
-    if run.is_stopped and not run.total.seconds:
-        said.append("stopped before anything was measured")
-    if run.unanswered:
-        said.append(f"not answered yet, and so stored or not: {counted(run.unanswered, 'message')}")
-    return "; ".join(said) or None
-
-
-def _read_too_soon(run: LoadRun) -> str | None:
-    """Why a load that only reads has no figures."""
-    is_reading = run.setting is not None and run.setting.size_bytes is None
-    if not is_reading or run.is_stopped or run.total.messages or not run.warm_up_messages:
-        return None
-    return "all messages were read in the warm-up: --repeat begins again with the first, --warm-up 0 counts them"
-
-
-def nothing_done(run: LoadRun) -> str | None:
-    if run.total.messages or run.is_stopped or not run.total.errors:
-        return None
-    return "not one message went through"
 
 
 class DeliveryRow(Row, frozen=True):

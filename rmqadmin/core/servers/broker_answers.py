@@ -132,12 +132,13 @@ class BrokerRows(ResultOf[R], frozen=True):
         raise NotImplementedError
 
     def rows(self) -> Sequence[R]:
-        return [self._row(name, answer) for name, answer in self.found.items()]
-
-    def _row(self, name: str, answer: Any) -> R:
-        if not isinstance(answer, RocketMQError):
-            return self.row(name, answer)
-        return cast(R, self.row_type(**{self.row_type.__struct_fields__[0]: name, "error": str(answer)}))
+        name_field = self.row_type.__struct_fields__[0]
+        return [
+            cast(R, self.row_type(**{name_field: name, "error": str(answer)}))
+            if isinstance(answer, RocketMQError)
+            else self.row(name, answer)
+            for name, answer in self.found.items()
+        ]
 
     def bodies(self) -> dict[str, Any]:
         """The answers of the brokers that answered."""

@@ -33,7 +33,14 @@ def broker_addr_of(admin: AdminClient, text: str) -> str:
         if _is_host(text):
             return addr
         raise
-    found = _addr_in(table, text)
+    if text in table:
+        broker = table[text]
+        if broker.master_addr is None:
+            others = ", ".join(f"{text}/{number}" for number in sorted(broker.broker_addrs))
+            raise NotFoundError(f"the broker {text} has no master now", hint=f"Name one of its replicas: {others}.")
+        return broker.master_addr
+    name, _, number = text.rpartition("/")
+    found = table[name].broker_addrs.get(int(number)) if name in table and number.isdecimal() else None
     if found is not None:
         return found
     if _is_host(text):
@@ -88,17 +95,6 @@ def known_elsewhere(admin: AdminClient, names: Collection[str]) -> str | None:
     return None
 
 
-def _addr_in(table: dict[str, BrokerData], text: str) -> str | None:
-    if text in table:
-        broker = table[text]
-        if broker.master_addr is None:
-            others = ", ".join(f"{text}/{number}" for number in sorted(broker.broker_addrs))
-            raise NotFoundError(f"the broker {text} has no master now", hint=f"Name one of its replicas: {others}.")
-        return broker.master_addr
-    name, _, number = text.rpartition("/")
-    return table[name].broker_addrs.get(int(number)) if name in table and number.isdecimal() else None
-
-
 def _is_host(text: str) -> bool:
     return "." in text or text.lower() == "localhost"
 
@@ -117,8 +113,7 @@ def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str
     table = admin.cluster_info().broker_addr_table
     name = (broker_name or "").strip()
     if name not in table:
-        known = ", ".join(sorted(table)) or "none"
-        raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {known}.")
+        raise targets.not_there("broker", name, table)
     return [table[name]]
 
 

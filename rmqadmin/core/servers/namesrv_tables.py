@@ -10,7 +10,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, FieldChange, FreeTextChange, Step, Taken, take
 from rmqadmin.core.results import FoundRows, Row, doc, some_failed
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.errors import RefusedError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
 
@@ -107,7 +107,7 @@ def require_broker(admin: AdminClient, name: str) -> None:
     """NotFoundError for a broker that is in no cluster. mqadmin has no such error: it finds 0 topics for the broker."""
     names = admin.cluster_info().broker_addr_table
     if name not in names:
-        raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {', '.join(sorted(names))}.")
+        raise targets.not_there("broker", name, names)
 
 
 def change_write_perm(

@@ -76,13 +76,7 @@ class SetChanges:
             return SetStanding(serving.broker_addr, epoch, at_ms, False, in_sync)
         if known is None:
             return SetStanding(None, epoch, None, True, in_sync)
-        return SetStanding(
-            known.master_addr,
-            known.master_epoch,
-            known.had_master_ms,
-            True,
-            known.in_sync if in_sync is None else in_sync,
-        )
+        return msgspec.structs.replace(known, has_none=True, in_sync=known.in_sync if in_sync is None else in_sync)
 
     def _note_master(
         self, at_ms: int, one: HaSet, known: SetStanding, serving: HaMember | None, epoch: int | None
@@ -94,7 +88,9 @@ class SetChanges:
         gap = ""
         if known.has_none and known.had_master_ms is not None:
             gap = f"; it had none for at most {duration(at_ms - known.had_master_ms)}"
-        of_epoch = "" if epoch is None or epoch == known.master_epoch else _epoch_text(known.master_epoch, epoch)
+        of_epoch = ""
+        if epoch is not None and epoch != known.master_epoch:
+            of_epoch = f", epoch {epoch}" if known.master_epoch is None else f", epoch {known.master_epoch} → {epoch}"
         if serving.broker_addr != known.master_addr:
             before = "" if known.master_addr is None else f", after {known.master_addr}"
             self._add(at_ms, one, f"{serving.broker_addr} became its master{before}{of_epoch}{gap}", Mark.WARN)
@@ -124,7 +120,3 @@ def _why_none(one: HaSet, known: SetStanding) -> str:
     if master.error is not None:
         return f"{master.broker_addr} does not answer"
     return f"{master.broker_addr} is to be it, and is not yet"
-
-
-def _epoch_text(before: int | None, now: int) -> str:
-    return f", epoch {now}" if before is None else f", epoch {before} → {now}"

@@ -91,11 +91,6 @@ def logical_queues(configs: Mapping[str, TopicConfigAndQueueMapping]) -> dict[in
         raise MappingError(
             f"The total queue number in config does not match the real hosted queues {total} != {len(found)}"
         )
-    _check_queues(found, configs)
-    return dict(sorted(found.items()))
-
-
-def _check_queues(found: Mapping[int, LogicalQueue], configs: Mapping[str, TopicConfigAndQueueMapping]) -> None:
     owners: dict[tuple[str, int], int] = {}
     for logical_id, queue in found.items():
         for item in queue.items:
@@ -109,6 +104,7 @@ def _check_queues(found: Mapping[int, LogicalQueue], configs: Mapping[str, Topic
                 raise MappingError(f"The broker of item does not exist: {item.bname}")
             if item.queue_id >= configs[item.bname].write_queue_nums:
                 raise MappingError("The physical queue id is overflow the write queues")
+    return dict(sorted(found.items()))
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------
@@ -140,7 +136,10 @@ def remapped(topic: str, brokers: Iterable[str], before: Configs, now_ms: int) -
     (``remappingStaticTopic``). The new mapping item of a moved queue has no logical offset yet."""
     configs = copy.deepcopy(before)
     queues = logical_queues(configs)
-    wanted = _even_counts(brokers, Counter(queue.broker_name for queue in queues.values()), len(queues))
+    had = Counter(queue.broker_name for queue in queues.values())
+    wanted = Counter({name: 0 for name in brokers})
+    for _ in queues:  # of brokers with equally few, the one that had most before gets the next
+        wanted[min(wanted, key=lambda name: (wanted[name], -had[name], name))] += 1
     moving = []
     for logical_id, queue in queues.items():
         if wanted[queue.broker_name] > 0:
@@ -159,16 +158,6 @@ def remapped(topic: str, brokers: Iterable[str], before: Configs, now_ms: int) -
     plan = _finished(topic, REMAPPING, len(queues), before, configs, now_ms)
     plan.broker_to_map_in, plan.broker_to_map_out = sorted(map_in), sorted(map_out)
     return plan
-
-
-def _even_counts(brokers: Iterable[str], before: Counter[str], queue_count: int) -> Counter[str]:
-    """How many queues each broker is to have. Of brokers with equally few, the one that had most before gets the
-    next."""
-    counts = Counter({name: 0 for name in brokers})
-    for _ in range(queue_count):
-        name = min(counts, key=lambda name: (counts[name], -before[name], name))
-        counts[name] += 1
-    return counts
 
 
 def _add_queue(topic: str, broker_name: str, configs: Configs) -> int:

@@ -18,7 +18,6 @@ from rmqadmin.core.names import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import (
-    BrokerData,
     ClusterInfo,
     LogicQueueMappingItem,
     TopicConfigAndQueueMapping,
@@ -60,9 +59,7 @@ def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) ->
     found: list[str] = []
     for name in dict.fromkeys(part.strip() for part in wanted.split(",") if part.strip()):
         if name not in table:
-            known = ", ".join(sorted(table)) or "none"
-            kind = "broker" if brokers is not None else "cluster"
-            raise NotFoundError(f"there is no {kind} {name}", hint=f"The name server knows: {known}.")
+            raise targets.not_there("broker" if brokers is not None else "cluster", name, table)
         found += [name] if brokers is not None else info.cluster_addr_table[name]
     if not found:
         raise NotFoundError("Find none brokers, do nothing")
@@ -73,14 +70,11 @@ def master_addrs(info: ClusterInfo, names: Iterable[str]) -> dict[str, str]:
     """The masters of brokers. NotFoundError if one has none: a mapping is written to all of them or to none."""
     found = {}
     for name in names:
-        addr = info.broker_addr_table.get(name, _NOBODY).master_addr
-        if addr is None:
+        broker = info.broker_addr_table.get(name)
+        if broker is None or broker.master_addr is None:
             raise NotFoundError(f"Can't find addr for broker {name}", hint="Its master has to be up.")
-        found[name] = addr
+        found[name] = broker.master_addr
     return found
-
-
-_NOBODY = BrokerData(broker_addrs={}, broker_name="")
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

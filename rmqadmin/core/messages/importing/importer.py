@@ -28,7 +28,7 @@ from rmqadmin.core.messages.importing.send_lanes import (
 )
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqclient.message import SendResult, SendStatus
-from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests
+from rmqclient.sending import BUSY_CODES, NEVER_CODES, SendRequests
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.message import properties as props
@@ -241,7 +241,11 @@ class Importer:
         topic = target_of(found, self.progress.to)
         try:
             queue = self._queue_for(number, found, topic)
-            encoded = self._encoded(number, found, queue)
+            message = as_message(found, queue.topic)
+            message.properties = {**message.properties, props.UNIQUE_KEY: self._unique_key(number, found)}
+            born_ms = found.born_ms if found.born_ms is not None else time.time_ns() // 1_000_000
+            requests = self._requests.setdefault(queue, SendRequests(queue, IMPORT_GROUP))
+            encoded = requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
         except UsageError as error:
             return Load(number=number, outcome=refused_row(number, found, topic, str(error)))
         row = refused_row(number, found, topic, "")
@@ -252,15 +256,6 @@ class Importer:
         own = found.properties.get(props.UNIQUE_KEY)
         made = f"{self.progress.digest}:{number}"
         return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
-
-    def _encoded(self, number: int, found: ExportedMessage, queue: MessageQueue) -> EncodedSend:
-        requests = self._requests.get(queue)
-        if requests is None:
-            requests = self._requests[queue] = SendRequests(queue, IMPORT_GROUP)
-        message = as_message(found, queue.topic)
-        message.properties = {**message.properties, props.UNIQUE_KEY: self._unique_key(number, found)}
-        born_ms = found.born_ms if found.born_ms is not None else time.time_ns() // 1_000_000
-        return requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
 
     def _queue_for(self, number: int, found: ExportedMessage, topic: str) -> MessageQueue:
         """One of ``queues_for``, in turn. UsageError for a topic that was not checked because none of its messages can
