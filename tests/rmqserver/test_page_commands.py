@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/users.md", "docs/tls.md", "docs/brokers.md"]
 OF_SEVERAL_SERVERS = "docs/replication.md"
 OF_A_CONTROLLER = "docs/controller.md"
-"""The test of this page is ``tests/rmqadmin/commands/test_controller_page.py``."""
+"""The test of this page is ``tests/rmqadmin/pages/test_controller_page.py``."""
 ANY_PORTS = ["--namesrv-port", "0", "--port", "0"]
 """Added last, because the last of two equal options counts."""
 

@@ -15,27 +15,27 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.names import dlq_topic
 from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.rmqadmin.page_lines import ROOT, command_lines, run_lines
+from tests.rmqadmin.pages.page_lines import ROOT, command_lines, run_lines
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server, topic_config, until
 
 ELSEWHERE = {
-    "docs/changes.md": "commands/manifest/test_changes_page.py",
-    "docs/contexts.md": "commands/context/test_contexts_page.py",
-    "docs/health.md": "commands/health/test_health_page.py",
-    "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
+    "docs/changes.md": "commands/manifest/test_apply.py",
+    "docs/contexts.md": "commands/context/test_contexts.py",
+    "docs/health.md": "test_health_page.py",
+    "docs/dead-letters.md": "test_message_pages.py",
     "docs/load.md": "minutes of load: commands/bench and test_examples.py run the like for a moment",
-    "docs/messages.md": "commands/msg/test_messages_page.py",
+    "docs/messages.md": "test_message_pages.py",
     "docs/tls.md": "test_tls_options.py",
-    "docs/sending.md": "commands/msg/test_messages_page.py",
+    "docs/sending.md": "test_message_pages.py",
     "docs/spark-archive.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/spark-replay.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/spark-tables.md": "needs Spark: commands/replay/test_spark_report.py",
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
-    "docs/controller.md": "commands/test_controller_page.py",
+    "docs/controller.md": "test_controller_page.py",
     "docs/commands.md": "shows helps and a schema: test_examples.py",
 }
 """Pages whose commands are not run here, and where they are run or why not."""

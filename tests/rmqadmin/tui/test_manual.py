@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.parsing.command_tree import describe
-from tests.rmqadmin.page_lines import command_lines
+from tests.rmqadmin.pages.page_lines import command_lines
 
 
 def test_the_commands_of_the_page_are_those_of_the_help() -> None:

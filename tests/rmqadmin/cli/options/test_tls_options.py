@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Ran, Rmqadmin
-from tests.rmqadmin.page_lines import run_lines
+from tests.rmqadmin.pages.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.quick import in_one_test
 from tests.support.servers import Fresh, Server, sets, standalone, topic_config, until

@@ -59,13 +59,6 @@ def test_every_command_that_a_hint_names_is_there() -> None:
     assert not {name for name in named if registry.find(name) is None}
 
 
-@pytest.mark.parametrize("format", [["-o", "json"], ["--output=jsonl"]])
-def test_an_unknown_command_is_told_in_json_where_that_is_wanted(run: Rmqadmin, format: list[str]) -> None:
-    """The error used to be plain text, because the command is looked up before the options in front of it are read."""
-    ran = run(*format, "nope", status=2, out="")
-    assert json.loads(ran.err)["error"]["message"] == "there is no command 'nope'"
-
-
 def test_a_question_without_an_answer_has_changed_nothing(run: Rmqadmin) -> None:
     """The hint used to be "Whether it was carried out is unknown", even for `topicList`."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -139,10 +132,6 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
 )
 def test_an_option_of_mqadmin_that_is_a_word_here_is_told_so(run: Rmqadmin, args: str, meant: str) -> None:
     assert f"hint: {meant}\n" in run(*args.split()).err
-
-
-def test_an_unknown_option_leads_to_the_help(run: Rmqadmin) -> None:
-    assert "hint: `rmqadmin explain --help` shows its options and arguments." in run("explain", "-c", "17").err
 
 
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,13 +14,11 @@ import yaml
 from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Color, Format, wants_color
 from rmqadmin.cli.output.rendering import pieces, render, schema, write
-from rmqadmin.commands.topic.topic_views import Route
 from rmqadmin.core import units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import TableView, summary_lines
 from rmqproto import times
-from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
 from tests.rmqadmin.conftest import Rmqadmin
 
@@ -123,18 +121,6 @@ def test_jsonl_is_one_item_a_line_and_under_watch_one_document_a_line() -> None:
     assert ticked.count("\n") == 1
     assert len(json.loads(ticked)["items"]) == 2
     assert render(TWO, "c", Format.JSON, one_line=True) == ticked
-
-
-def test_the_keys_of_a_map_are_text_in_yaml_as_in_json() -> None:
-    """`-o yaml topicRoute` used to have ``{0: …}``, while JSON has ``{"0": …}``."""
-    route = TopicRoute(
-        queue_datas=[QueueData(broker_name="broker-a", perm=6, read_queue_nums=4, write_queue_nums=4)],
-        broker_datas=[BrokerData(broker_addrs={0: "127.0.0.1:10911"}, broker_name="broker-a", cluster="c")],
-    )
-    result = Route({"T": route}, as_list=False)
-    from_yaml = yaml.safe_load(render(result, "c", Format.YAML))
-    assert from_yaml["items"][0]["broker_addrs"] == {"0": "127.0.0.1:10911"}
-    assert from_yaml == json.loads(render(result, "c", Format.JSON))
 
 
 def test_yaml_says_what_json_says() -> None:

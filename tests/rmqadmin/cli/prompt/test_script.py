@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.cli.prompt.command_lines import given_lines, script_lines
-from tests.rmqadmin.page_lines import command_lines
+from tests.rmqadmin.pages.page_lines import command_lines
 from tests.support.servers import Server
 
 

@@ -1,12 +1,13 @@
-"""``context`` and ``config`` on the command line, with two clusters to choose from."""
+"""``context`` and ``config`` on the command line, with two clusters to choose from, and ``docs/contexts.md``."""
 
 from pathlib import Path
 
 import pytest
 
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.settings import config_path
+from rmqadmin.core.contexts.settings import KINDS, config_path
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
+from tests.rmqadmin.pages.page_lines import ROOT, run_lines
 from tests.support.servers import Server
 
 
@@ -220,3 +221,20 @@ def test_a_variable_that_names_other_name_servers_is_told(
     assert rows == {"here": None, "there": f"NAMESRV_ADDR={server.namesrv_addr}"}
     assert "NAMESRV_ADDR" in both("context", "use", "there").err
     assert both("context", "use", "here").err == "", "they are the same"
+
+
+def test_the_examples_of_the_page_work_in_their_order(
+    run: Rmqadmin, server: Server, other: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    meant = {"127.0.0.1:9876": server.namesrv_addr, "127.0.0.1:9877": other.namesrv_addr}
+    assert len(run_lines(run, "docs/contexts.md", meant, monkeypatch)) > 25
+
+
+def test_the_pages_table_has_every_setting_with_its_flag_and_variables() -> None:
+    def quoted(*names: str) -> str:
+        return ", ".join(f"`{name}`" for name in names if name)
+
+    rows = [f"| {quoted(kind.key)} | {quoted(kind.flag)} | {quoted(*kind.variables)} |" for kind in KINDS]
+    table = "\n".join(["| setting | flag | environment |", "|---|---|---|", *rows])
+    assert table in (ROOT / "docs/contexts.md").read_text(), table

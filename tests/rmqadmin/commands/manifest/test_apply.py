@@ -1,7 +1,8 @@
-"""``export``, ``diff`` and ``apply`` on two real brokers."""
+"""``export``, ``diff`` and ``apply`` on two real brokers, and the examples of ``docs/changes.md``."""
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.rmqadmin.commands.manifest.conftest import Pair
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.rmqadmin.conftest import Terminal as Terminal
 from tests.rmqadmin.conftest import status as status_of
+from tests.rmqadmin.pages.page_lines import ROOT, run_lines
 from tests.support.replayed import Replayed
 
 pytestmark = pytest.mark.xdist_group("manifests")
@@ -384,3 +386,11 @@ def test_a_name_that_brokers_refuse_is_refused_before_anything_is_changed(
     assert (ran.status, ran.out) == (2, "")
     assert ": a b, contains illegal characters" in ran.err
     assert "orders" not in pair.admin.all_topics(pair.a).topic_config_table
+
+
+def test_the_examples_of_the_page_work_in_their_order(
+    pair: Pair, run: Rmqadmin, manifest: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wanted,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/changes.md").read_text(), re.DOTALL)
+    manifest(wanted)
+    assert len(run_lines(run, "docs/changes.md", {}, monkeypatch)) > 12

@@ -28,7 +28,7 @@ from spark_tools.replay import entry
 from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.rmqadmin.page_lines import ROOT, command_lines, run_line
+from tests.rmqadmin.pages.page_lines import ROOT, command_lines, run_line
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server, until
 

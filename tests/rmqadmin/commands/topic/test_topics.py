@@ -1,6 +1,8 @@
 """Topics on a running server, from creation to deletion."""
 
 import shlex
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -282,3 +284,11 @@ def test_a_dry_run_refuses_a_name_that_brokers_refuse(rmqadmin: Rmqadmin, comman
     dry, real = rmqadmin(*words, "--dry-run"), rmqadmin(*words)
     assert (dry.status, dry.out, dry.err) == (real.status, real.out, real.err)
     assert dry.status == 1
+
+
+def test_our_broker_refuses_static_topics_with_what_to_do(
+    rmqadmin: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ran = rmqadmin("updateStaticTopic", "-t", "NoStatic", "-qn", "2", "-b", "broker-a", status=1)
+    assert "static topics are not served by this broker: create a plain topic (updateTopic)" in ran.err

@@ -13,7 +13,7 @@ from rmqproto.headers.controller import AlterSyncStateSetHeader, ApplyBrokerIdHe
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.rmqadmin.page_lines import ROOT, run_lines
+from tests.rmqadmin.pages.page_lines import ROOT, run_lines
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
 

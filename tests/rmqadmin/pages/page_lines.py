@@ -14,7 +14,7 @@ import pytest
 
 from tests.rmqadmin.conftest import Rmqadmin
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def command_lines(page: str) -> list[str]:
