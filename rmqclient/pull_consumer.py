@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rmqclient.consuming import start
-from rmqclient.consuming.non_member import BlockingNonMember, NonMember
+from rmqclient.consuming.member import BlockingNonMember, NonMember
 from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.lifetime import P
 from rmqclient.message import ReceivedMessage

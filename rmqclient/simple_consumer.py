@@ -7,7 +7,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from rmqclient.consuming.non_member import BlockingNonMember, NonMember
+from rmqclient.consuming.member import BlockingNonMember, NonMember
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
 from rmqclient.lifetime import P

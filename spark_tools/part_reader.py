@@ -14,10 +14,9 @@ from rmqproto.filters.sql92 import compile_sql92_for_records
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, pull_range
 from spark_tools.arrow_records import BatchMaker, BatchOptions
-from spark_tools.located import locate_untrusted
+from spark_tools.located import locate_untrusted, record_starts
 from spark_tools.partitions import Part, cluster_of
 from spark_tools.read_rules import ReadRules, RowFilter
-from spark_tools.record_scan import record_starts
 from spark_tools.schema import columns, ddl
 from spark_tools.source_options import ReadOptions
 from spark_tools.spark_worker import hints_in_text, spare_modules, tell

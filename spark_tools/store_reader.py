@@ -23,10 +23,21 @@ from rmqproto.message.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.names import is_system_topic
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
-from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted, nothing_located
+from spark_tools.located import (
+    Bytes,
+    Ints,
+    Located,
+    Mask,
+    PlaceState,
+    first_certified,
+    is_one_of,
+    locate_untrusted,
+    nothing_located,
+    record_starts,
+    state_at,
+)
 from spark_tools.partitions import IndexPart, ScanPart
 from spark_tools.read_rules import ReadRules
-from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 
 CHUNK_BYTES = 3 << 20
 """Bytes read at a time. 1 MiB was much slower because of a batch's fixed costs, 16 MiB because of the caches."""

@@ -8,13 +8,12 @@ A read-only client raises UsageError for every call that could change something.
 from __future__ import annotations
 
 from rmqclient.admin.auth import AuthCalls
-from rmqclient.admin.brokers import BrokerCalls
+from rmqclient.admin.brokers import BrokerCalls, FaultCalls, SnapshotCalls
 from rmqclient.admin.controllers import ControllerCalls
 from rmqclient.admin.groups import GroupCalls
 from rmqclient.admin.messages import MessageCalls
 from rmqclient.admin.nameservers import NameserverCalls
 from rmqclient.admin.offsets import OffsetCalls
-from rmqclient.admin.own_requests import FaultCalls, SnapshotCalls
 from rmqclient.admin.topics import LiteCalls, TopicCalls
 
 __all__ = ["AdminClient"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rmqclient.admin.caller import AdminCaller
-from rmqclient.admin.config_text import config_request, config_values_untrusted
+from rmqclient.admin.caller import AdminCaller, config_request, config_values_untrusted
 from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext

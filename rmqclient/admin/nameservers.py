@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqclient.admin.caller import AdminCaller, body_of
-from rmqclient.admin.config_text import config_request, config_values_untrusted
+from rmqclient.admin.caller import AdminCaller, body_of, config_request, config_values_untrusted
 from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import Header, from_ext

@@ -18,6 +18,7 @@ from rmqclient.consuming.subscribing import MessageModel
 from rmqclient.lifetime import Lifetime
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.threads import Blocking, called
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_PASSIVELY, ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
@@ -30,6 +31,7 @@ from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.fastjson import ObjectMap
 
 Q = TypeVar("Q", bound=PulledQueue)
+N = TypeVar("N", bound="NonMember")
 
 
 class AnyMember(Lifetime, Generic[Q]):
@@ -128,3 +130,34 @@ class AnyMember(Lifetime, Generic[Q]):
             ),
             subscription_set=list(self.subscriptions.values()),
         )
+
+
+# --- consumers that are no members: no broker knows them, and members do not see them --------------------------------
+
+
+class NonMember(Lifetime):
+    def __init__(self, namesrv_addrs: str, group: str, credentials: Credentials | None, tls: ssl.SSLContext | None):
+        """UsageError for invalid addresses or an invalid group."""
+        if problem := group_problem(group):
+            raise UsageError(problem)
+        self.group = group
+        self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
+        return list((await self._client.routes.queues(topic)).readable)
+
+    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
+        """The light queue of that name (``%LMQ%...``) on each broker of the topic whose messages name it."""
+        return await self._client.routes.light_queues(topic, name)
+
+    async def _start(self, nursery: TaskGroup) -> None:
+        await self._client.start(nursery)
+
+    async def _leave(self) -> None:
+        """Does nothing: no broker knows this client."""
+
+
+class BlockingNonMember(Blocking[N]):
+    queues = called(NonMember.queues)
+    light_queues = called(NonMember.light_queues)

@@ -25,7 +25,6 @@ from anyio.abc import TaskGroup
 from rmqclient.addresses import split_address
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.requests import OPAQUE_MASK
-from rmqclient.remoting.tls_socket import TlsSocket, secured
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.wire.command import Command, FrameReader
 
@@ -38,6 +37,43 @@ BROKER_REQUESTS_MAX = 64
 
 RequestHandler = Callable[["Channel", Command], Awaitable[None]]
 """Carries out a request of the broker, and answers it unless it is oneway. It raises only Cancelled."""
+
+
+class TlsSocket:
+    """A connection after its handshake; made by ``_secured``. It behaves like a plain non-blocking socket, as far as
+    ``Channel`` needs it."""
+
+    def __init__(self, connected: ssl.SSLSocket):
+        self._connected = connected
+
+    def fileno(self) -> int:
+        return self._connected.fileno()
+
+    def send(self, data: bytes | bytearray) -> int:
+        """As ``socket.send``. After BlockingIOError the next call must begin with the same bytes."""
+        try:
+            return self._connected.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+
+    def recv(self, size_bytes: int) -> bytes:
+        """As ``socket.recv``, but up to one record more than ``size_bytes``: no task would be woken for data that is
+        already decrypted."""
+        parts: list[bytes] = []
+        try:
+            while size_bytes > 0 or self._connected.pending():
+                part = self._connected.recv(max(size_bytes, self._connected.pending()))
+                if not part:
+                    break
+                parts.append(part)
+                size_bytes -= len(part)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not parts:
+                raise BlockingIOError from None
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._connected.close()
 
 
 class _Waiting:
@@ -267,7 +303,7 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
             if failed := fresh.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(failed, os.strerror(failed))
             fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return fresh if tls is None else await secured(fresh, tls, host)
+            return fresh if tls is None else await _secured(fresh, tls, host)
         except OSError as failure:
             fresh.close()
             error = failure
@@ -275,6 +311,24 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
             fresh.close()
             raise
     raise error
+
+
+async def _secured(connected: socket.socket, tls: ssl.SSLContext, host: str) -> TlsSocket:
+    """A TLS socket after its handshake; the caller limits the wait. ``connected`` is non-blocking and belongs to this
+    function from now on, even after an error. OSError."""
+    fresh = tls.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+    try:
+        while True:
+            try:
+                fresh.do_handshake()
+                return TlsSocket(fresh)
+            except ssl.SSLWantReadError:
+                await anyio.wait_readable(fresh)
+            except ssl.SSLWantWriteError:
+                await anyio.wait_writable(fresh)
+    except BaseException:
+        fresh.close()
+        raise
 
 
 async def resolved(host: str, port: int, kind: socket.SocketKind) -> list[Any]:

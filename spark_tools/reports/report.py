@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_tools.replay.spark_engine import run_spark
 from spark_tools.reports import queries
 from spark_tools.reports.picture import Chart
 
@@ -50,6 +49,8 @@ def make_report(
 ) -> Report:
     """``place``: options of the source that say what to read and how to reach it; ``times``: those that limit it.
     ``groups`` and ``ledger`` are for dead letters, ``by`` (id or key) and ``checks`` for verify."""
+    from spark_tools.replay.spark_engine import run_spark
+
     reader = spark.read.format("rocketmq").options(**place, **times)
     if name in ("topics", "verify"):
         view, reader = queries.MESSAGES, reader.schema(queries.MESSAGE_SCHEMA)

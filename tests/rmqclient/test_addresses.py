@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, parse_addresses, split_address, split_rules
 from rmqclient.admin import AdminClient
-from rmqclient.admin.config_text import config_request, config_values_untrusted
+from rmqclient.admin.caller import config_request, config_values_untrusted
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message
 from rmqclient.producer import Producer

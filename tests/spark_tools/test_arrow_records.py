@@ -21,8 +21,7 @@ from rmqproto.message.record import (
 )
 from rmqserver.core import simple
 from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted
-from spark_tools.located import locate_untrusted
-from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at
+from spark_tools.located import PlaceState, first_certified, locate_untrusted, record_starts, state_at
 from spark_tools.schema import NAMES
 
 GOLDEN = bytes.fromhex(

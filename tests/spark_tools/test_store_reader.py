@@ -25,11 +25,10 @@ from rmqreplay.source.store_view import StoreView
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions
-from spark_tools.located import locate_untrusted
+from spark_tools.located import locate_untrusted, record_starts
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import IndexPart, ScanPart, plan_store
 from spark_tools.read_rules import ReadRules
-from spark_tools.record_scan import record_starts
 from spark_tools.source_options import parse_read_options
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, read_part
 from tests.rmqserver.store import golden
