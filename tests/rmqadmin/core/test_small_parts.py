@@ -31,15 +31,8 @@ def test_a_value_has_the_unit_that_its_name_ends_with(name: str, column: str) ->
 def test_the_nearest_name_in_any_case_as_it_is_written() -> None:
     assert near_name("TOPICLIST", ["topicStatus", "topicList"]) == "topicList"
     assert near_name("topiclst", ["topicStatus", "topicList"]) == "topicList"
-
-
-def test_nothing_is_near() -> None:
-    assert near_name("zzz", ["topicList"]) is None
-    assert did_you_mean("zzz", ["topicList"]) is None
-
-
-def test_a_hint() -> None:
     assert did_you_mean("topiclst", ["topicList"]) == "Did you mean topicList?"
+    assert near_name("zzz", ["topicList"]) is did_you_mean("zzz", ["topicList"]) is None
 
 
 NAME = "broker-a"

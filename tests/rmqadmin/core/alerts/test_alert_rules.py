@@ -15,6 +15,7 @@ from rmqadmin.core.alerts.alert_rules import (
     parse_alert_rules,
     read_alert_rules,
 )
+from rmqadmin.core.alerts.alerts_file import alerts_path, rules_in_force
 from rmqproto.errors import UsageError
 
 FILE = """
@@ -93,13 +94,21 @@ def test_what_is_wrong_with_a_file(text: str, said: str, tmp_path: Path) -> None
     assert said in str(raised.value)
 
 
-def test_a_file_that_is_not_there_has_no_rules_unless_it_was_named(tmp_path: Path) -> None:
-    assert read_alert_rules(tmp_path / "none", must_exist=False) == ()
+def test_a_file_that_is_not_there_has_no_rules_unless_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert rules_in_force(None) == read_alert_rules(alerts_path(), must_exist=False) == ()
     with pytest.raises(UsageError, match="there is no such file"):
-        read_alert_rules(tmp_path / "none", must_exist=True)
+        rules_in_force(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="utf-8"):
-        read_alert_rules(tmp_path / "binary", must_exist=True)
+        rules_in_force(tmp_path / "binary")
+    for path in (alerts_path(), tmp_path / "other"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('[[alert]]\nwhen = "broker-gone"\n')
+    assert rules_in_force(None) == rules_in_force(tmp_path / "other")
+    assert [rule.condition for rule in rules_in_force(None)] == [Condition.BROKER_GONE]
 
 
 def turns(rule: AlertRule, *values: float | None) -> list[int]:

@@ -82,6 +82,8 @@ def test_comments_and_order_stay_when_a_setting_changes(store: ContextStore) -> 
         ('namesrv_addr = "h:1"\ntimeout_s = -1\n', "live.toml:2: timeout_s must be a number above 0", ""),
         ('namesrv_addr = "h:1"\ntimeout_s = inf\n', "live.toml:2: timeout_s must be a number above 0", ""),
         ('namesrv_addr = "h:1"\nparallel = 65\n', "live.toml:2: parallel must be a number from 1 to 64", ""),
+        ('namesrv_addr = "h:1"\nparallel = 0\n', "live.toml:2: parallel must be a number from 1 to 64", ""),
+        ('namesrv_addr = "h:1"\nparallel = "4"\n', "live.toml:2: parallel must be a number from 1 to 64", ""),
         ('namesrv_addr = "h:x"\n', "live.toml:1: 'h:x' is not an address", "host:port"),
         ('cluster = "A"\n', "live.toml: namesrv_addr is missing", "namesrv_addr ="),
         ('namesrv_addr = "h:1"\ncluster = A\n', "live.toml:2: Invalid value", "One setting a line"),

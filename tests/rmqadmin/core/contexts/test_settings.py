@@ -59,7 +59,7 @@ def test_our_variable_comes_before_mqadmins_and_an_empty_one_says_nothing(store:
 
 
 def test_each_setting_comes_from_where_it_is_said(store: ContextStore) -> None:
-    put_config("timeout_s = 7\noutput = 'json'\n")
+    put_config("timeout_s = 7\noutput = 'json'\nparallel = 4\n")
     store.add("live", {"namesrv_addr": "h:1", "cluster": "A", "tls": True, "parallel": 3})
     store.use("live")
     settings = EffectiveSettings({"namesrv_addr": "flag:1"}, environment={"RMQADMIN_TLS": "no", "NO_COLOR": "1"})
@@ -69,6 +69,7 @@ def test_each_setting_comes_from_where_it_is_said(store: ContextStore) -> None:
         "parallel": "context", "output": "file", "color": "environment",
     }  # fmt: skip
     assert settings.setting("parallel").value == 3
+    assert EffectiveSettings({}, context_flag="none", environment={}).setting("parallel").value == 4
     assert {settings.setting("timeout_s").value, settings.setting("tls").value} == {7.0, False}
 
 
@@ -113,16 +114,6 @@ def test_a_file_of_settings_that_is_broken_says_where(store: ContextStore) -> No
     with pytest.raises(UsageError, match=r"config\.toml:2: there is no setting 'outptu'") as caught:
         EffectiveSettings({}).setting("output")
     assert caught.value.hint == "Did you mean output?"
-
-
-@pytest.mark.parametrize(("text", "is_valid"), [("4", True), ("0", False), ("65", False), ("'4'", False)])
-def test_how_many_are_asked_at_once_may_be_in_the_file(store: ContextStore, text: str, is_valid: bool) -> None:
-    put_config(f"parallel = {text}\n")
-    if is_valid:
-        assert EffectiveSettings({}, environment={}).setting("parallel").value == 4
-        return
-    with pytest.raises(UsageError, match=r"config\.toml:1: parallel must be a number from 1 to 64"):
-        EffectiveSettings({}, environment={}).setting("parallel")
 
 
 def test_only_what_is_asked_for_is_read(store: ContextStore) -> None:

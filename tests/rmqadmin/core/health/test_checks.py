@@ -1,4 +1,5 @@
-"""What each check of doctor concludes from the servers' answers, without servers."""
+"""What each check of doctor concludes from the servers' answers, without servers; and what is said of one topic, or
+of one group, in a list."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,11 +14,18 @@ from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings, namesrv_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Finding, Grade
-from rmqadmin.core.health.group_checks import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, group_findings, groups_findings
+from rmqadmin.core.health.group_checks import (
+    STUCK_AFTER_MS,
+    STUCK_STEADY_AFTER_MS,
+    group_findings,
+    group_row_findings,
+    groups_findings,
+)
+from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection
-from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import ConnectError, RocketMQError
 from rmqproto.wording import names_told
@@ -323,3 +331,36 @@ def test_a_group_that_is_well() -> None:
 def test_many_names_are_not_all_told() -> None:
     assert names_told(["a", "b"]) == "a, b"
     assert names_told(list("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+def config(perm: int = 6, read: int = 4, write: int = 4) -> TopicConfig:
+    return TopicConfig(topic_name="orders", perm=perm, read_queue_nums=read, write_queue_nums=write)
+
+
+@in_one_test(
+    (config(), config(), 0, []),
+    (config(perm=4), config(perm=4), None, ["no write permission"]),
+    (config(perm=4), config(), None, ["no write permission on broker-a"]),
+    (config(), config(perm=2), None, ["no read permission on broker-b"]),
+    (config(perm=0), config(perm=0), None, ["no write permission", "no read permission"]),
+    (config(perm=7), config(), None, ["permissions differ between brokers"]),
+    (config(read=2), config(), None, ["consumers read 6 of 8 queues"]),
+    (config(read=2), config(), 7, ["7 messages in queues that consumers do not read"]),
+    (config(), config(), 1, ["1 message in queues that consumers do not read"]),
+)
+def test_a_topic(a: TopicConfig, b: TopicConfig, unread_count: int | None, said: list[str]) -> None:
+    found = topic_row_findings("orders", {"broker-a": a, "broker-b": b}, unread_count)
+    assert [one.what for one in found] == said
+    assert all(one.is_bad for one in found)
+
+
+def test_a_topic_that_only_the_name_server_knows() -> None:
+    assert topic_row_findings("orders", {}, None) == []
+
+
+@pytest.mark.parametrize(
+    ("may_consume", "said"),
+    [(True, []), (False, ["may not consume"]), (None, ["may consume on some brokers"])],
+)
+def test_a_group(may_consume: bool | None, said: list[str]) -> None:
+    assert [one.what for one in group_row_findings("billing", may_consume)] == said
