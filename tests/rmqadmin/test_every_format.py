@@ -150,9 +150,9 @@ ELSEWHERE = {
     "exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff", "audit", "completion", "spark-archive",
     "spark-report",
 }  # fmt: skip
-"""Commands that need an optional package (``commands/metadata/test_rocksdb_tables.py``) or a server that serves test
-requests (``commands/snapshot/test_own_requests.py``), or have rows but end with status 1
-(``commands/manifest/test_apply.py``), or whose answer is a script in every format."""
+"""Commands that need an optional package (``commands/export/test_rocksdb_tables.py``) or a server that serves test
+requests (``commands/server/test_own_requests.py``), or have rows but end with status 1
+(``commands/export/test_apply.py``), or whose answer is a script in every format."""
 
 CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if name in CALLS] + list(ALSO.items())
 

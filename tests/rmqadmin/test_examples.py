@@ -35,10 +35,10 @@ from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, topic_config, until
 
 # These examples run elsewhere. Some start Spark: ``tests/spark_tools/spark/`` and ``commands/replay/``.
-# Those that read RocksDB need its files: ``commands/metadata/test_rocksdb_tables.py``.
+# Those that read RocksDB need its files: ``commands/export/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
-# Those of rmqserver's own requests reset the whole broker: ``commands/snapshot/test_own_requests.py``.
-# Those of bench take long, so ``commands/bench/test_bench.py`` runs them briefly.
+# Those of rmqserver's own requests reset the whole broker: ``commands/server/test_own_requests.py``.
+# Those of bench take long, so ``commands/test_bench.py`` runs them briefly.
 # Only Apache's brokers have static topics: ``tests/interop/tools/test_static_topics.py``.
 STATIC = {"updateStaticTopic", "remappingStaticTopic"}
 OF_RMQSERVER_OR_LOAD = {"server.testing_aids", "load"}

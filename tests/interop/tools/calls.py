@@ -195,7 +195,7 @@ REFUSED = frozenset({"addBroker", "removeBroker", "queryMsgTraceById"})
 
 _CONTROLLER = "needs a controller: tests/interop/sets/"
 _FILE = "reads files, and asks no broker"
-_LITE = "needs lite topics with clients: tests/rmqadmin/commands/lite/"
+_LITE = "needs lite topics with clients: tests/rmqadmin/commands/group/test_lite.py"
 _FOREVER = "repeats until it is stopped"
 
 ELSEWHERE: dict[str, str] = {

@@ -22,11 +22,11 @@ from tests.support.quick import first_is_quick
 from tests.support.servers import Server, topic_config, until
 
 ELSEWHERE = {
-    "docs/changes.md": "commands/manifest/test_apply.py",
+    "docs/changes.md": "commands/export/test_apply.py",
     "docs/contexts.md": "commands/context/test_contexts.py",
     "docs/health.md": "test_health_page.py",
     "docs/dead-letters.md": "test_message_pages.py",
-    "docs/load.md": "minutes of load: commands/bench and test_examples.py run the like for a moment",
+    "docs/load.md": "minutes of load: commands/test_bench.py and test_examples.py run the like for a moment",
     "docs/messages.md": "test_message_pages.py",
     "docs/tls.md": "test_tls_options.py",
     "docs/sending.md": "test_message_pages.py",

@@ -9,7 +9,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.commands.manifest.conftest import Pair
+from tests.rmqadmin.commands.export.conftest import Pair
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 
 pytestmark = pytest.mark.xdist_group("manifests")

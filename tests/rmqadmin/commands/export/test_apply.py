@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rmqadmin.core.servers.exports import user_groups, user_topics
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.commands.manifest.conftest import Pair
+from tests.rmqadmin.commands.export.conftest import Pair
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.rmqadmin.conftest import Terminal as Terminal
 from tests.rmqadmin.conftest import status as status_of
