@@ -41,7 +41,7 @@ static PyObject *entries_of(const Found *found) {
     for (ptrdiff_t number = 0; to && number < found->count; number++) {
         const Copied *copied = &found->records[number];
         if (!copied->is_indexed) continue;
-        ptrdiff_t made = put_entries(to, copied->prefix_hash, &copied->keys, copied->log_offset, copied->store_ms, odd_hash);
+        ptrdiff_t made = put_entries(to, copied->prefix_hash, &copied->keys, copied->log_offset, copied->store_ms);
         to = made < 0 ? NULL : to + made;
     }
     PyObject *packed = to ? PyBytes_FromStringAndSize((char *)entries, (to - entries) * (Py_ssize_t)sizeof(Entry)) : NULL;
@@ -321,7 +321,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_core"
 
 PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
-    prepare_values();
+    prepare_texts();
     PyObject *module = PyModule_Create(&definition);
     if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
                    add_plain_sends(module) || add_header_decoder(module) || prepare_turn() ||

@@ -136,22 +136,19 @@ int next_property(Text *rest, Text *name, Text *value);
 // The last of several values counts; an empty value counts as none. Each name ends with the separator, 0x01.
 void find_values(Text properties, const Text *names, ptrdiff_t count, Text *values);
 
-// --- index.c
-
 enum { OF_KEY, OF_NO_KEY, OF_TAG };  // kinds of entries; a message without keys and tags has one OF_NO_KEY
 typedef struct { uint32_t key_hash, kind; int64_t log_offset, store_ms; } Entry;
 typedef struct { Text unique_key, keys, tags; } Keys;
-typedef int (*OddHash)(uint32_t *hash, Text text);  // continues a hash with text that is not ASCII; -1 if that failed
 
 Keys keys_of(Text properties);
 ptrdiff_t entry_count_max(const Keys *keys);
 
-// Continues Java's String.hashCode with these characters. -1 if ``odd_hash`` failed.
-int extend_any_hash(uint32_t *hash, Text text, OddHash odd_hash);
+// Continues Java's String.hashCode with these characters. -1 if that failed, as the next: the text is not ASCII.
+int extend_any_hash(uint32_t *hash, Text text);
+int odd_hash(uint32_t *hash, Text text);  // the same by Python, for any text
 
-// Writes the entries of one message: unique key, keys, tag. Returns how many; -1 if ``odd_hash`` failed.
-ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms,
-                      OddHash odd_hash);
+// Writes the entries of one message: unique key, keys, tag. Returns how many; -1 if a hash failed.
+ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms);
 
 typedef struct {
     int32_t *slots;
@@ -169,8 +166,6 @@ int32_t chain_up(const Entry *entries, ptrdiff_t unit_count, uint8_t *unit, Slot
 
 uint32_t slot_pages(uint32_t slot_count);
 
-// --- append.c
-
 typedef struct { int64_t log_offset, queue_offset, store_ms; int32_t size; } Spot;  // of a new record
 
 // The size of the message's record; hosts and field decide its overhead.
@@ -183,8 +178,6 @@ void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code);
 
 // Cuts the next message off a batch: flag, body and properties. 0 at its end; -1 if it does not fit.
 int next_of_batch(Text *batch, Message *message);
-
-// --- copied.c
 
 #define RUNS_MAX 512
 #define RUN_SLOTS 2048  // more than RUNS_MAX, a power of two
@@ -221,7 +214,7 @@ typedef struct {
 // Takes the plain records at the start of ``data``, the log from ``base`` on, and returns their bytes. ``found`` is zeroed.
 ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found);
 
-// --- pull_header.c
+// --- json_headers.c
 
 #define PULL_HEADER_MAX 2048
 typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
@@ -230,12 +223,8 @@ typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
 // PULL_HEADER_MAX bytes, and returns how many that were. 0 if it cannot tell where a decoder finds the values.
 ptrdiff_t cut_pull(Text header, char *key, Pull *pull);
 
-// --- signed.c
-
 #define FIELDS_MAX 64
 typedef struct { const char *at, *end; ptrdiff_t size; } Value;  // its spelling, and its size without escapes
-
-void prepare_values(void);  // once, before the others
 
 // Sets the values of the ext fields ``keys``, each with the quotes and the colon before its value. 0 if the header has other
 // fields or another order, or if that is not certain. A zero lies behind the header.
@@ -264,6 +253,9 @@ typedef struct {
     Text topic;  // in the header
     Text properties, unique_key;  // in the room; the properties end with a separator
 } Send;
+
+void prepare_texts(void);  // once, before all that reads JSON
+extern uint8_t is_verbatim[256];  // the ASCII characters that stand for themselves in a text
 
 // The character of a JSON escape at its backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
 uint32_t escaped(const char *at, const char *end, int *spelled);

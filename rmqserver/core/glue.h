@@ -41,8 +41,6 @@ int take_hosts(PyObject *born_host, PyObject *store_host, Message *message);
 // The log offsets of ``round_append_batch`` as a list of numbers.
 PyObject *offset_list(PyObject *offsets);
 
-int odd_hash(uint32_t *hash, Text text);  // an OddHash
-
 // Both return 1 if the message was appended, 0 if not and nothing changed: it is doubtful (see round_buffer.py), or its topic
 // has due times. Both may call Python, so the caller owns the message's memory.
 int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *place);

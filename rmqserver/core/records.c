@@ -1,4 +1,6 @@
-// Reads stored records and their properties.
+// Records and what is made of them: reads stored ones and their properties, writes new ones and the units of their queues, hashes
+// the keys of messages and chains their entries, and takes the plain records of a copied log.
+#define _GNU_SOURCE  // memmem
 #include "bytes.h"
 
 #define HOST_V6_MORE 12
@@ -66,4 +68,237 @@ void find_values(Text properties, const Text *names, ptrdiff_t count, Text *valu
         if (stop == end) return;
         at = stop + 1;
     }
+}
+
+// --- new records ------------------------------------------------------------------------------------------------------
+
+#define ITEM_BODY_AT 20  // of a batch: size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body, then properties as a record
+
+int64_t record_size(const Message *message, Text topic_field) {
+    return RECORD_SIZE_MIN - 1 - 2 * HOST_V4_SIZE + message->born_host.size + message->store_host.size + topic_field.size +
+           message->body.size + message->properties.size + message->added.size;
+}
+
+static inline uint8_t *put_bytes(uint8_t *to, Text text) { return (uint8_t *)put_text((char *)to, text); }
+
+void put_record(uint8_t *to, const Message *message, Text topic_field, const Spot *spot) {
+    to = put_big_endian(to, (uint32_t)spot->size, 4);
+    to = put_big_endian(to, topic_field.size > TOPIC_V1_SIZE_MAX + 1 ? MAGIC_V2 : MAGIC_V1, 4);
+    to = put_big_endian(to, crc32_of(message->body) & 0x7FFFFFFF, 4);
+    to = put_big_endian(to, (uint32_t)message->queue_id, 4);
+    to = put_big_endian(to, (uint32_t)message->flag, 4);
+    to = put_big_endian(to, (uint64_t)spot->queue_offset, 8);
+    to = put_big_endian(to, (uint64_t)spot->log_offset, 8);
+    to = put_big_endian(to, (uint32_t)with_host_bits(message->sys_flag, message->born_host, message->store_host), 4);
+    to = put_big_endian(to, (uint64_t)message->born_ms, 8);
+    to = put_bytes(to, message->born_host);
+    to = put_big_endian(to, (uint64_t)spot->store_ms, 8);
+    to = put_bytes(to, message->store_host);
+    to = put_big_endian(to, (uint32_t)message->reconsume_times, 4);
+    to = put_big_endian(to, (uint64_t)message->prepared_offset, 8);
+    to = put_big_endian(to, (uint32_t)message->body.size, 4);
+    to = put_bytes(to, message->body);
+    to = put_bytes(to, topic_field);
+    to = put_big_endian(to, (uint32_t)(message->properties.size + message->added.size), 2);
+    put_bytes(put_bytes(to, message->properties), message->added);
+}
+
+void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code) {
+    to = put_big_endian(to, (uint64_t)log_offset, 8);
+    to = put_big_endian(to, (uint32_t)size, 4);
+    put_big_endian(to, (uint64_t)tags_code, 8);
+}
+
+int next_of_batch(Text *batch, Message *message) {
+    const char *at = batch->bytes;
+    if (!batch->size) return 0;
+    if (batch->size < ITEM_BODY_AT + 2) return -1;
+    ptrdiff_t body_size = (int32_t)u32_at(at + 16), rest = batch->size - ITEM_BODY_AT - 2;
+    if (body_size < 0 || body_size > rest) return -1;
+    const uint8_t *properties = (const uint8_t *)at + ITEM_BODY_AT + body_size + 2;
+    ptrdiff_t properties_size = properties[-2] << 8 | properties[-1];
+    if (properties_size > rest - body_size) return -1;
+    message->flag = (int32_t)u32_at(at + 12);
+    message->body = (Text){at + ITEM_BODY_AT, body_size};
+    message->properties = (Text){(const char *)properties, properties_size};
+    *batch = (Text){message->properties.bytes + properties_size, rest - body_size - properties_size};
+    return 1;
+}
+
+// --- index entries ----------------------------------------------------------------------------------------------------
+
+#define INDEX_UNIT_SIZE 20  // key hash i32 | log offset i64 | seconds since the file's begin i32 | previous unit i32
+#define SLOTS_PER_PAGE_SHIFT 10
+
+Keys keys_of(Text properties) {
+    static const Text names[] = {{"UNIQ_KEY\x01", 9}, {"KEYS\x01", 5}, {"TAGS\x01", 5}};
+    Text values[3];
+    find_values(properties, names, 3, values);
+    return (Keys){values[0], values[1], values[2]};
+}
+
+ptrdiff_t entry_count_max(const Keys *keys) { return 2 + (keys->keys.size + 1) / 2; }
+
+int extend_any_hash(uint32_t *hash, Text text) { return extend_hash(hash, text) ? odd_hash(hash, text) : 0; }
+
+ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms) {
+    Entry *first = to, entry = {prefix_hash, OF_KEY, log_offset, store_ms};
+    Text rest = keys->keys;
+    for (Text key = keys->unique_key;;) {
+        if (key.size) {
+            *to = entry;
+            if (extend_any_hash(&to->key_hash, key)) return -1;
+            to++;
+        }
+        if (!rest.size) break;
+        const char *space = memchr(rest.bytes, ' ', (size_t)rest.size);
+        key = (Text){rest.bytes, space ? space - rest.bytes : rest.size};
+        ptrdiff_t used = key.size + (space != NULL);
+        rest = (Text){rest.bytes + used, rest.size - used};
+    }
+    if (keys->tags.size) {
+        *to = entry;
+        to->kind = OF_TAG;
+        extend_hash(&to->key_hash, (Text){"T#", 2});
+        if (extend_any_hash(&to->key_hash, keys->tags)) return -1;
+        to++;
+    } else if (to == first) {
+        *to++ = (Entry){0, OF_NO_KEY, log_offset, store_ms};
+    }
+    for (Entry *each = first; each < to; each++) each->key_hash = absolute(each->key_hash);
+    return to - first;
+}
+
+ptrdiff_t fitting(const Entry *entries, ptrdiff_t count, ptrdiff_t room, int is_empty, ptrdiff_t *unit_count) {
+    ptrdiff_t units = 0, start = 0, units_before = 0;  // of the message that is looked at
+    for (ptrdiff_t at = 0; at < count; at++) {
+        if (at && entries[at].log_offset != entries[start].log_offset) {
+            start = at;
+            units_before = units;
+        }
+        if (entries[at].kind == OF_NO_KEY) continue;
+        if (units++ < room) continue;
+        *unit_count = units_before;
+        if (units_before || !is_empty) return start;
+        *unit_count = room;
+        while (at < count && (entries[at].kind == OF_NO_KEY || entries[at].log_offset == entries[start].log_offset)) at++;
+        return at;
+    }
+    *unit_count = units;
+    return count;
+}
+
+static uint32_t seconds_between(int64_t begin_ms, int64_t at_ms) {
+    uint64_t seconds = at_ms > begin_ms ? ((uint64_t)at_ms - (uint64_t)begin_ms) / 1000 : 0;
+    return seconds > INT32_MAX ? INT32_MAX : (uint32_t)seconds;
+}
+
+int32_t chain_up(const Entry *entry, ptrdiff_t unit_count, uint8_t *unit, Slots slots, int32_t number, int64_t begin_ms) {
+    int32_t used = 0;
+    for (; unit_count; entry++) {
+        if (entry->kind == OF_NO_KEY) continue;
+        uint32_t slot = entry->key_hash % slots.slot_count;
+        int32_t previous = slots.slots[slot];
+        if (previous <= 0 || previous >= number) {
+            previous = 0;
+            used++;
+        }
+        unit = put_big_endian(unit, entry->key_hash, 4);
+        unit = put_big_endian(unit, (uint64_t)entry->log_offset, 8);
+        unit = put_big_endian(unit, seconds_between(begin_ms, entry->store_ms), 4);
+        unit = put_big_endian(unit, (uint32_t)previous, 4);
+        slots.slots[slot] = number;
+        slots.dirty[slot >> SLOTS_PER_PAGE_SHIFT] = 1;
+        number++;
+        unit_count--;
+    }
+    return used;
+}
+
+uint32_t slot_pages(uint32_t slot_count) { return slot_count ? ((slot_count - 1) >> SLOTS_PER_PAGE_SHIFT) + 1 : 0; }
+
+// --- records of a copied log: log_copy.py does the same for those that are not plain ----------------------------------
+
+static int has_mark(Text properties, const Rules *rules) {
+    for (ptrdiff_t number = 0; number < rules->mark_count; number++) {
+        Text mark = rules->marks[number];
+        if (memmem(properties.bytes, (size_t)properties.size, mark.bytes, (size_t)mark.size)) return 1;
+    }
+    return 0;
+}
+
+// A topic that can be a directory and needs no decoding.
+static int is_plain_topic(Text topic) {
+    uint32_t unused = 0;
+    if (!topic.size || topic.bytes[0] == '.' || extend_hash(&unused, topic)) return 0;
+    return !memchr(topic.bytes, '/', (size_t)topic.size) && !memchr(topic.bytes, 0, (size_t)topic.size);
+}
+
+static int is_plain(const Record *record, const Rules *rules, int64_t log_offset) {
+    if (record->magic != MAGIC_V1 || record->sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)) return 0;
+    if (record->log_offset != log_offset || record->properties_size != record->properties.size) return 0;
+    if (is_same(record->topic, rules->odd_topic)) return 0;
+    if (record->queue_offset < 0 || record->queue_offset == INT64_MAX) return 0;  // damaged; 0 always begins a run
+    return !has_mark(record->properties, rules) && (crc32_of(record->body) & 0x7FFFFFFF) == record->crc;
+}
+
+// The run that the record's unit continues, or a new one. NULL if there is no room, or the topic is not plain.
+static Run *run_of(Found *found, const Record *record) {
+    Text topic = record->topic;
+    uint32_t hash = 17 * (uint32_t)record->queue_id + (uint32_t)topic.size;
+    for (ptrdiff_t at = 0; at < topic.size; at++) hash = 31 * hash + (uint8_t)topic.bytes[at];
+    hash ^= hash >> 15;
+    for (uint32_t slot = hash % RUN_SLOTS;; slot = (slot + 1) % RUN_SLOTS) {
+        Run *run = found->slots[slot] ? &found->runs[found->slots[slot] - 1] : NULL;
+        if (run) {
+            if (run->queue_id != record->queue_id || !is_same(run->topic, topic)) continue;
+            if (run->next == record->queue_offset || run->next == run->first) return run;
+        }
+        uint32_t prefix_hash = 0;
+        if (found->run_count == RUNS_MAX || !is_plain_topic(topic)) return NULL;
+        extend_hash(&prefix_hash, topic);
+        extend_hash(&prefix_hash, (Text){"#", 1});
+        run = &found->runs[found->run_count++];
+        *run = (Run){topic, record->queue_id, prefix_hash, record->queue_offset, record->queue_offset};
+        found->slots[slot] = (int16_t)found->run_count;
+        return run;
+    }
+}
+
+// Adds what the record's fate says. 0 if the record is not plain.
+static int add_record(Found *found, const Record *record, int is_queued, int is_indexed) {
+    if (!is_queued && !is_indexed) return is_plain_topic(record->topic);
+    Keys keys = keys_of(record->properties);
+    uint32_t code = 0;
+    if (extend_hash(&code, keys.tags)) return 0;
+    Run *run = run_of(found, record);
+    if (!run) return 0;
+    found->records[found->count++] = (Copied){
+        .log_offset = record->log_offset,
+        .store_ms = record->store_ms,
+        .tags_code = (int32_t)code,
+        .keys = keys,
+        .prefix_hash = run->prefix_hash,
+        .size = record->size,
+        .run = is_queued ? (int32_t)(run - found->runs) : -1,
+        .is_indexed = is_indexed,
+    };
+    if (is_queued) {
+        if (run->next == run->first) run->first = run->next = record->queue_offset;
+        run->next++;
+    }
+    return 1;
+}
+
+ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found) {
+    ptrdiff_t at = 0;
+    found->last = -1;
+    for (Record record; read_record(data.bytes + at, data.size - at, &record); at += record.size) {
+        if (!is_plain(&record, rules, base + at)) break;
+        int fate = rules->fates[record.sys_flag & 0xFF];
+        if (!add_record(found, &record, fate & rules->queued, fate & rules->indexed)) break;
+        found->last = record.log_offset;
+        found->store_ms = record.store_ms;
+    }
+    return at;
 }

@@ -197,12 +197,12 @@ static int put_one(RoundBuffer *self, const TopicFacts *topic, const Message *me
     ptrdiff_t properties_size = message->properties.size + message->added.size;
     Keys keys = keys_of((Text){(const char *)record + spot->size - properties_size, properties_size});
     uint32_t code = 0;
-    if (!tags_code && extend_any_hash(&code, keys.tags, odd_hash)) return -1;
+    if (!tags_code && extend_any_hash(&code, keys.tags)) return -1;
     put_unit(unit, spot->log_offset, spot->size, tags_code ? *tags_code : (int32_t)code);
     if (!is_indexed) return 0;
     if (reserve(&self->entries, (*entry_count + entry_count_max(&keys)) * (Py_ssize_t)sizeof(Entry))) return -1;
     Entry *entries = end_of(&self->entries);
-    ptrdiff_t made = put_entries(entries + *entry_count, topic->prefix_hash, &keys, spot->log_offset, spot->store_ms, odd_hash);
+    ptrdiff_t made = put_entries(entries + *entry_count, topic->prefix_hash, &keys, spot->log_offset, spot->store_ms);
     *entry_count += made;
     return made < 0 ? -1 : 0;
 }
@@ -406,7 +406,7 @@ static PyObject *dispatch(RoundBuffer *self, PyObject *args) {
     uint32_t code = 0;
     uint8_t unit[UNIT_SIZE];
     if (!PyArg_ParseTuple(args, "OLiS", &queue, &log_offset, &size, &tags)) return NULL;
-    if (extend_any_hash(&code, text_of(tags), odd_hash) || get_number(queue, names.next_offset, &next_offset)) return NULL;
+    if (extend_any_hash(&code, text_of(tags)) || get_number(queue, names.next_offset, &next_offset)) return NULL;
     put_unit(unit, log_offset, size, (int32_t)code);
     if (add_units(self, queue, next_offset, unit, UNIT_SIZE)) return NULL;
     Py_RETURN_NONE;

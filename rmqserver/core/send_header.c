@@ -21,6 +21,12 @@ static const Text envelope_names[] = {{"code", 4}, {"opaque", 6}, {"extFields", 
                                       {"version", 7}, {"language", 8}, {"remark", 6}};
 enum { CODE, OPAQUE, EXT_FIELDS, ENVELOPE_FLAG, VERSION, LANGUAGE, REMARK, ENVELOPE_NAMES };
 
+uint8_t is_verbatim[256];
+
+void prepare_texts(void) {
+    for (int c = 0x20; c < 0x80; c++) is_verbatim[c] = c != '"' && c != '\\';
+}
+
 #define BINARY_OPAQUE_AT 5
 #define BINARY_FLAG_AT 9
 
@@ -77,21 +83,19 @@ uint32_t escaped(const char *at, const char *end, int *spelled) {
 static int take_text(Scan *scan, Scalar *value) {
     const char *at = scan->at, *end = scan->end;
     *value = (Scalar){.kind = TEXT, .text = {at, 0}};
-    for (int size; at < end; at += size) {
-        uint8_t c = (uint8_t)*at;
-        size = 1;
-        if (c == '"') {
+    for (int size;; at += size) {
+        while (at < end && is_verbatim[(uint8_t)*at]) at++;
+        if (at == end) return 0;
+        if (*at == '"') {
             value->text.size = at - value->text.bytes;
             scan->at = at + 1;
             return 1;
         }
-        if (c < 0x20) return 0;
-        if (c == '\\') {
+        if (*at == '\\') {
             value->has_escapes = 1;
             if (!escaped(at, end, &size)) return 0;
-        } else if (c >= 0x80 && !(size = utf8_size((const uint8_t *)at, end - at))) return 0;
+        } else if (!(size = utf8_size((const uint8_t *)at, end - at))) return 0;
     }
-    return 0;
 }
 
 static int take_integer(Scan *scan, int64_t *number) {

@@ -1,5 +1,7 @@
-// The JSON header of a pull: what is the same in each pull of a kind, and the numbers and the signature, which are not.
+// JSON headers whose fields are cut out without a decoder: those of a pull, and signed ones with their signature.
 #include "bytes.h"
+
+// --- a pull: what is the same in each pull of a kind, and the numbers and the signature, which are not ----------------
 
 enum { OPAQUE, QUEUE_OFFSET, COMMIT_OFFSET, SUSPEND_MILLIS, SIGNATURE, NAMES };
 #define NAMED(text) {text, sizeof(text) - 1}
@@ -54,4 +56,53 @@ ptrdiff_t cut_pull(Text header, char *key, Pull *pull) {
     if (!(seen >> OPAQUE & 1) || !(seen >> QUEUE_OFFSET & 1) || objects != 2 || depth) return 0;
     *pull = (Pull){numbers[OPAQUE], numbers[QUEUE_OFFSET], numbers[COMMIT_OFFSET]};
     return pull->opaque > INT32_MAX ? 0 : to - key;
+}
+
+// --- signed fields ----------------------------------------------------------------------------------------------------
+
+#define EXT "\"extFields\":"
+
+// Sets the value that begins at ``at`` and ends before a quote. 0 if there is none, or if it is not all ASCII.
+static int take(const char *at, const char *end, Value *value) {
+    ptrdiff_t saved = 0;
+    int spelled;
+    value->at = at;
+    for (;; at += spelled, saved += spelled - 1) {
+        while (is_verbatim[(uint8_t)*at]) at++;  // ends at the zero behind the header
+        if (at >= end) return 0;
+        if (*at == '"') break;
+        uint32_t c = *at == '\\' ? escaped(at, end, &spelled) : 0;
+        if (!c || c >= 0x80) return 0;
+    }
+    value->end = at;
+    value->size = at - value->at - saved;
+    return 1;
+}
+
+char *put_value(char *to, const Value *value) {
+    Text spelled = {value->at, value->end - value->at};
+    return spelled.size == value->size ? put_text(to, spelled) : put_unescaped(to, spelled);
+}
+
+int cut_values(Text header, const Text *keys, ptrdiff_t count, Value *values) {
+    // The second brace of the header: no earlier member is an object or contains this name in its text.
+    const ptrdiff_t ext_size = sizeof EXT - 1;
+    const char *at = header.bytes, *end = at + header.size;
+    const char *brace = header.size > 0 ? memchr(at + 1, '{', (size_t)(header.size - 1)) : NULL;
+    if (!brace || *at != '{' || brace - at <= ext_size || memcmp(brace - ext_size, EXT, (size_t)ext_size)) return 0;
+    at = brace + 1;
+    for (ptrdiff_t number = 0; number < count; number++) {
+        Text key = keys[number];
+        if (number && *at++ != ',') return 0;
+        if (end - at < key.size || memcmp(at, key.bytes, (size_t)key.size)) return 0;
+        if (!take(at + key.size, end, &values[number])) return 0;
+        at = values[number].end + 1;
+    }
+    // If there were two objects of that name, the last one would count.
+    return *at == '}' && !memchr(at, '{', (size_t)(end - at));
+}
+
+int is_spelled(const Value *value, Text text) {
+    ptrdiff_t spelled = value->end - value->at;
+    return spelled == value->size && is_same((Text){value->at, spelled}, text);
 }
