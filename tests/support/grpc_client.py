@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -158,3 +159,10 @@ class Stream:
             elif isinstance(event, h2.events.StreamEnded):
                 self._is_over = True
         raise StopIteration
+
+
+@contextmanager
+def clients_of(address: str) -> Iterator[Callable[..., GrpcClient]]:
+    """Connects clients, with the arguments of ``GrpcClient`` behind the address, and closes them."""
+    with ExitStack() as made:
+        yield lambda *client_id, **metadata: made.enter_context(GrpcClient(address, *client_id, **metadata))

@@ -8,6 +8,10 @@ from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from tests.support.grpc_client import GrpcClient, Stream
 
+Connect = Callable[..., GrpcClient]
+TopicAndGroup = Callable[..., tuple[str, str]]
+"""What the fixtures are called for."""
+
 _ids = itertools.count(1)
 
 
@@ -44,12 +48,17 @@ def receive(client: GrpcClient, topic: str, group: str, **more: Any) -> list[Any
     return [answer.message for answer in answers if answer.HasField("message")]
 
 
-def ack(client: GrpcClient, topic: str, group: str, *messages: Any) -> Any:
-    entries = [
-        {"message_id": each.system_properties.message_id, "receipt_handle": each.system_properties.receipt_handle}
-        for each in messages
-    ]
-    return client.call("AckMessage", {"group": {"name": group}, "topic": {"name": topic}, "entries": entries})
+def named(topic: str, group: str, message: Any = None, **more: Any) -> dict[str, Any]:
+    """The fields of a request about a topic and a group, and about a message that was received."""
+    system = message.system_properties if message is not None else None
+    about = {"message_id": system.message_id, "receipt_handle": system.receipt_handle} if system is not None else {}
+    return {"group": {"name": group}, "topic": {"name": topic}, **about, **more}
+
+
+def ack(client: GrpcClient, topic: str, group: str, *messages: Any, **more: str) -> Any:
+    systems = [each.system_properties for each in messages]
+    entries = [{"message_id": each.message_id, "receipt_handle": each.receipt_handle, **more} for each in systems]
+    return client.call("AckMessage", named(topic, group, entries=entries))
 
 
 def producer_settings(*topics: str) -> Any:
@@ -77,13 +86,11 @@ def tell_settings(client: GrpcClient, command: Any) -> tuple[Stream, Any]:
     return stream, next(stream).settings
 
 
-def be_producer(connect: Callable[..., GrpcClient], client_id: str, *topics: str) -> tuple[GrpcClient, Stream]:
+def be_producer(connect: Connect, client_id: str, *topics: str) -> tuple[GrpcClient, Stream]:
     client = connect(client_id)
     return client, tell_settings(client, producer_settings(*topics))[0]
 
 
-def be_consumer(
-    connect: Callable[..., GrpcClient], client_id: str, group: str, *topics: str, **more: str
-) -> tuple[GrpcClient, Stream]:
+def be_consumer(connect: Connect, client_id: str, group: str, *topics: str, **more: str) -> tuple[GrpcClient, Stream]:
     client = connect(client_id)
     return client, tell_settings(client, consumer_settings(group, *topics, **more))[0]

@@ -1,14 +1,15 @@
 """A broker with the topics and groups of the recorded calls, and clients of its gRPC door."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
+from tests.rmqserver.doors.grpc.calls import Connect, TopicAndGroup
 from tests.support import servers
-from tests.support.grpc_client import GrpcClient
+from tests.support.grpc_client import GrpcClient, clients_of
 from tests.support.servers import Fresh, Server
 
 TOPICS = {
@@ -47,26 +48,19 @@ def typed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def connect(typed_server: Server) -> Iterator[Callable[..., GrpcClient]]:
+def connect(typed_server: Server) -> Iterator[Connect]:
     """Connects a client: ``connect("client-id")``."""
-    made: list[GrpcClient] = []
-
-    def connect(client_id: str = "tester", **metadata: str) -> GrpcClient:
-        made.append(GrpcClient(typed_server.broker_addr, client_id, **metadata))
-        return made[-1]
-
-    yield connect
-    for client in made:
-        client.close()
+    with clients_of(typed_server.broker_addr) as connect:
+        yield connect
 
 
 @pytest.fixture
-def client(connect: Callable[..., GrpcClient], fresh: Fresh) -> GrpcClient:
+def client(connect: Connect, fresh: Fresh) -> GrpcClient:
     return connect(fresh("client"))
 
 
 @pytest.fixture
-def topic_and_group(typed_server: Server, fresh: Fresh) -> Callable[..., tuple[str, str]]:
+def topic_and_group(typed_server: Server, fresh: Fresh) -> TopicAndGroup:
     """Makes a topic of a type, and a group: ``topic_and_group("FIFO", consume_message_orderly=True)``."""
 
     def make(kind: str = "NORMAL", queue_nums: int = 1, **group: object) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Limits and injected faults hit calls as they hit requests of the remoting protocol."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest.mock import Mock
 
 import pytest
@@ -12,9 +12,9 @@ from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.grpc_service import GrpcService
 from rmqserver.doors.grpc.link import CallKind
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
-from tests.rmqserver.doors.grpc.calls import be_consumer, receive, receive_request, send
+from tests.rmqserver.doors.grpc.calls import Connect, be_consumer, receive, receive_request, send
 from tests.support import servers
-from tests.support.grpc_client import GrpcClient
+from tests.support.grpc_client import GrpcClient, clients_of
 from tests.support.servers import Fresh, Server, topic_config
 
 server = servers.of_module("--test-requests", "on")
@@ -36,20 +36,13 @@ def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
 
 
 @pytest.fixture
-def connect(server: Server) -> Iterator[Callable[..., GrpcClient]]:
-    made: list[GrpcClient] = []
-
-    def connect(client_id: str = "tester") -> GrpcClient:
-        made.append(GrpcClient(server.broker_addr, client_id))
-        return made[-1]
-
-    yield connect
-    for each in made:
-        each.close()
+def connect(server: Server) -> Iterator[Connect]:
+    with clients_of(server.broker_addr) as connect:
+        yield connect
 
 
 @pytest.fixture
-def client(connect: Callable[..., GrpcClient]) -> GrpcClient:
+def client(connect: Connect) -> GrpcClient:
     return connect()
 
 
@@ -80,7 +73,7 @@ def test_sends_and_receives_past_the_rate_of_a_topic_are_too_many_requests(
 
 
 def test_calls_that_wait_count_as_in_flight_and_telemetry_does_not(
-    server: Server, admin: AdminClient, topic: str, connect: Callable[..., GrpcClient]
+    server: Server, admin: AdminClient, topic: str, connect: Connect
 ) -> None:
     admin.update_broker_config(server.broker_addr, {"maxRequestsInFlightPerConnection": "2"})
     try:
@@ -132,7 +125,7 @@ def test_a_lost_call_is_not_done_and_a_lost_answer_is_not_told(
 
 
 def test_a_disconnected_client_has_lost_what_it_asked(
-    server: Server, admin: AdminClient, topic: str, connect: Callable[..., GrpcClient]
+    server: Server, admin: AdminClient, topic: str, connect: Connect
 ) -> None:
     admin.set_faults(server.broker_addr, ["SEND_MESSAGE:disconnect:count=1"])
     with pytest.raises((EOFError, ConnectionError)):

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -27,12 +27,10 @@ from rmqserver.doors.grpc.http2 import FRAMES_AT_ONCE_MIN
 from rmqserver.doors.grpc.link import LEFT_MAX, CallKind, GrpcCall, Link
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.remoting.connection import Connection
-from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
+from tests.rmqserver.doors.grpc.calls import Connect, TopicAndGroup, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import Server
 
-TopicAndGroup = Callable[..., tuple[str, str]]
-Connect = Callable[..., GrpcClient]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 GRPC = (b"content-type", b"application/grpc")
 
@@ -134,7 +132,7 @@ def test_what_is_no_grpc_is_told_so(client: GrpcClient) -> None:
     assert dict(answer.headers)[b":status"] == b"415"
 
 
-def test_a_flood_of_cancelled_calls_harms_nobody(client: GrpcClient, connect: Callable[..., GrpcClient]) -> None:
+def test_a_flood_of_cancelled_calls_harms_nobody(client: GrpcClient, connect: Connect) -> None:
     for _ in range(500):
         client.open("ReceiveMessage").cancel()
     assert _route(client) == Code.OK

@@ -2,7 +2,6 @@
 
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from rmqserver.doors.grpc.call_bytes import acked_answer, sent_answer
 from rmqserver.doors.grpc.codes import OK, Code
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.plain_calls import RESERVED
-from tests.rmqserver.doors.grpc.calls import message_to, receive
+from tests.rmqserver.doors.grpc.calls import TopicAndGroup, message_to, receive
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server, topic_config
 
@@ -121,7 +120,7 @@ def test_answers_are_those_of_protobuf(message_id: str, offset: int, receipt: st
 
 @native
 def test_both_ways_store_and_answer_the_same(
-    client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]], typed_server: Server
+    client: GrpcClient, topic_and_group: TopicAndGroup, typed_server: Server
 ) -> None:
     """A blank in a user property is all that makes the last message unusual. The first of a topic is never plain."""
     topic, _ = topic_and_group()
@@ -180,7 +179,7 @@ def acked_offsets(server: Server, topic: str) -> list[list[int]]:
 
 @native
 def test_acknowledgements_of_one_read_are_put_together(
-    client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]], typed_server: Server
+    client: GrpcClient, topic_and_group: TopicAndGroup, typed_server: Server
 ) -> None:
     """What cannot be acknowledged does not cost those beside it, and is told so itself."""
     topic, group = topic_and_group()

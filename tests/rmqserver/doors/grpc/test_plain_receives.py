@@ -1,7 +1,5 @@
 """Plain messages are packed in C as protobuf writes them."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver import core
 from rmqserver.core import pack_received
 from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES
-from tests.rmqserver.doors.grpc.calls import message_to, receive
+from tests.rmqserver.doors.grpc.calls import TopicAndGroup, message_to, receive
 from tests.support.grpc_client import GrpcClient
 
 pytestmark = pytest.mark.skipif(not core.IS_NATIVE, reason="the native core is not built")
@@ -91,7 +89,7 @@ def test_a_message_without_a_wanted_tag_is_left(other: list[tuple[str, str]]) ->
         assert (packed is not None) == is_packed
 
 
-def test_plain_messages_come_as_others_do(client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]]) -> None:
+def test_plain_messages_come_as_others_do(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
     """One that is compressed makes those beside it go the other way."""
     topic, group = topic_and_group()
     sent = [message_to(topic, b"%d" % number, {"colour": "blue"}, tag="A", keys=["k"]) for number in range(2)]

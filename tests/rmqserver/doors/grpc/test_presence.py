@@ -16,6 +16,8 @@ from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers
 from tests.rmqserver.doors.grpc.calls import (
+    Connect,
+    TopicAndGroup,
     be_consumer,
     be_producer,
     consumer_settings,
@@ -27,9 +29,6 @@ from tests.rmqserver.doors.grpc.calls import (
 )
 from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import Fresh, Server, until
-
-TopicAndGroup = Callable[..., tuple[str, str]]
-Connect = Callable[..., GrpcClient]
 
 
 def test_settings_are_merged_with_the_brokers(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
@@ -66,7 +65,7 @@ def test_a_group_says_when_its_consumers_try_again(
 
 
 def test_tools_see_a_client_until_it_leaves(
-    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup,
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup,
     typed_server: Server,
 ) -> None:  # fmt: skip
     topic, group = topic_and_group()
@@ -109,7 +108,7 @@ def test_a_push_consumer_is_known_by_its_receives_before_it_tells_its_settings(
 
 
 def test_a_consumer_tells_its_stacks_and_consumes_at_once(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh, topic_and_group: TopicAndGroup,
+    connect: Connect, client: GrpcClient, fresh: Fresh, topic_and_group: TopicAndGroup,
     typed_server: Server,
 ) -> None:  # fmt: skip
     topic, group = topic_and_group()
@@ -179,7 +178,7 @@ def test_what_is_no_filter_is_refused(
 
 
 def test_a_new_stream_takes_the_place_of_the_old(
-    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
 ) -> None:
     topic, group = topic_and_group()
     name = fresh("consumer")

@@ -2,7 +2,6 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from unittest.mock import Mock
 
 import h2.settings
@@ -16,12 +15,19 @@ from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
-from tests.rmqserver.doors.grpc.calls import ack, be_consumer, message_to, receive, receive_request, send
+from tests.rmqserver.doors.grpc.calls import (
+    Connect,
+    TopicAndGroup,
+    ack,
+    be_consumer,
+    message_to,
+    named,
+    receive,
+    receive_request,
+    send,
+)
 from tests.support.grpc_client import GrpcClient, Stream
 from tests.support.servers import Fresh, Server, topic_config
-
-TopicAndGroup = Callable[..., tuple[str, str]]
-Connect = Callable[..., GrpcClient]
 
 
 def _bodies(poll: Stream) -> list[bytes]:
@@ -94,13 +100,20 @@ def test_a_poll_waits_for_a_message(client: GrpcClient, connect: Connect, topic_
     assert _bodies(waiting) == [b"late"]
 
 
-def test_a_cancelled_poll_takes_nothing(client: GrpcClient, connect: Connect, topic_and_group: TopicAndGroup) -> None:
+@pytest.mark.parametrize("how", ["cancel", "disconnect"])
+def test_a_poll_that_has_ended_takes_nothing(
+    connect: Connect, client: GrpcClient, topic_and_group: TopicAndGroup, how: str
+) -> None:
     topic, group = topic_and_group()
-    cancelled = client.open("ReceiveMessage")
-    cancelled.send(receive_request(topic, group, invisible_s=600).SerializeToString(), is_last=True)
-    client.call("QueryRoute", {"topic": {"name": topic}})  # so the broker has seen the poll
-    cancelled.cancel()
-    client.call("QueryRoute", {"topic": {"name": topic}})
+    gone = connect("gone")
+    poll = gone.open("ReceiveMessage")
+    poll.send(receive_request(topic, group, invisible_s=600).SerializeToString(), is_last=True)
+    gone.call("QueryRoute", {"topic": {"name": topic}})  # so the broker has seen the poll
+    if how == "cancel":
+        poll.cancel()
+        gone.call("QueryRoute", {"topic": {"name": topic}})
+    else:
+        gone.close()
     send(client, topic, b"one")
     assert [each.body for each in receive(client, topic, group)] == [b"one"]
 
@@ -115,19 +128,6 @@ def test_a_cancel_that_crosses_the_whole_answer_gives_its_messages_back(
     poll.send(receive_request(topic, group, invisible_s=600), is_last=True)
     assert _bodies(poll) == [b"one"]
     client.socket.sendall(struct.pack(">HBBBII", 0, 4, 3, 0, poll.number, 8))
-    assert [each.body for each in receive(client, topic, group)] == [b"one"]
-
-
-def test_a_poll_whose_connection_ends_takes_nothing(
-    connect: Connect, client: GrpcClient, topic_and_group: TopicAndGroup
-) -> None:
-    topic, group = topic_and_group()
-    gone = connect("gone")
-    poll = gone.open("ReceiveMessage")
-    poll.send(receive_request(topic, group, invisible_s=600).SerializeToString(), is_last=True)
-    gone.call("QueryRoute", {"topic": {"name": topic}})
-    gone.close()
-    send(client, topic, b"one")
     assert [each.body for each in receive(client, topic, group)] == [b"one"]
 
 
@@ -158,11 +158,7 @@ def test_a_changed_time_gives_a_new_handle(client: GrpcClient, topic_and_group: 
     topic, group = topic_and_group()
     send(client, topic, b"one")
     (got,) = receive(client, topic, group)
-    request = {
-        "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
-        "receipt_handle": got.system_properties.receipt_handle, "invisible_duration": {"seconds": 0},
-    }  # fmt: skip
-    changed = client.call("ChangeInvisibleDuration", request)
+    changed = client.call("ChangeInvisibleDuration", named(topic, group, got, invisible_duration={"seconds": 0}))
     assert changed.status.code == Code.OK
     assert len(changed.receipt_handle.split()) == 10
     (again,) = receive(client, topic, group)
@@ -174,10 +170,7 @@ def test_a_message_goes_to_the_dead_letters(client: GrpcClient, topic_and_group:
     topic, group = topic_and_group(consume_message_orderly=True)
     send(client, topic, b"bad")
     (got,) = receive(client, topic, group)
-    request = {
-        "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
-        "receipt_handle": got.system_properties.receipt_handle,
-    }  # fmt: skip
+    request = named(topic, group, got)
     calls = [client.open("ForwardMessageToDeadLetterQueue") for _ in range(2)]  # again, without the answer to the first
     for call in calls:
         call.send(CLASSES["ForwardMessageToDeadLetterQueueRequest"](**request), is_last=True)
@@ -198,11 +191,7 @@ def test_who_has_used_up_its_attempts_becomes_a_dead_letter(
         admin.create_topic(typed_server.broker_addr, topic_config(f"%DLQ%{group}"))
     send(client, topic, b"bad")
     (got,) = receive(client, topic, group)
-    request = {
-        "group": {"name": group}, "topic": {"name": topic}, "invisible_duration": {"seconds": 0},
-        "receipt_handle": got.system_properties.receipt_handle,
-    }  # fmt: skip
-    client.call("ChangeInvisibleDuration", request)
+    client.call("ChangeInvisibleDuration", named(topic, group, got, invisible_duration={"seconds": 0}))
     poll = client.open("ReceiveMessage")
     poll.send(receive_request(topic, group), is_last=True)
     assert [each.body for each in receive(connect("other"), f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
@@ -251,18 +240,12 @@ def test_lite_topics_are_received_by_who_subscribes(
     topic, group = "Golden_Lite", "Golden_LiteGroup"
     one, other = fresh("lite"), fresh("lite")
     consumer, _ = be_consumer(connect, fresh("consumer"), group, topic, kind=f"LITE_{kind}_CONSUMER")
-    request = {"topic": {"name": topic}, "group": {"name": group}, "lite_topic_set": [one]}
-    assert consumer.call("SyncLiteSubscription", request).status.code == Code.OK
+    assert consumer.call("SyncLiteSubscription", named(topic, group, lite_topic_set=[one])).status.code == Code.OK
     for name in (one, other):
         send(client, topic, name.encode(), lite_topic=name)
     (got,) = receive(consumer, topic, group, auto_renew=kind == "PUSH")
     assert (got.body, got.system_properties.lite_topic) == (one.encode(), one)
-    entry = {
-        "message_id": got.system_properties.message_id, "receipt_handle": got.system_properties.receipt_handle,
-        "lite_topic": one,
-    }  # fmt: skip
-    acked = {"group": {"name": group}, "topic": {"name": topic}, "entries": [entry]}
-    assert consumer.call("AckMessage", acked).status.code == Code.OK
+    assert ack(consumer, topic, group, got, lite_topic=one).status.code == Code.OK
 
 
 def test_who_subscribes_lite_topics_need_not_have_sent_settings(
@@ -270,9 +253,11 @@ def test_who_subscribes_lite_topics_need_not_have_sent_settings(
 ) -> None:
     """After a restart Python's client does so minutes later."""
     topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
-    consumer, names = connect(fresh("consumer")), {"topic": {"name": topic}, "group": {"name": group}}
-    request = {**names, "action": 2, "lite_topic_set": [lite]}
-    assert consumer.call("SyncLiteSubscription", request).status.code == Code.OK
+    consumer = connect(fresh("consumer"))
+    assert (
+        consumer.call("SyncLiteSubscription", named(topic, group, action=2, lite_topic_set=[lite])).status.code
+        == Code.OK
+    )
     send(client, topic, b"one", lite_topic=lite)
     (got,) = receive(consumer, topic, group, auto_renew=True)
     assert ack(consumer, topic, group, got).status.code == Code.OK
@@ -287,13 +272,11 @@ def test_a_message_of_a_lite_topic_may_be_changed_by_its_handle_alone(
     """Java's client of 5.2.0 does not tell the lite topic when a listener fails."""
     topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
     consumer, _ = be_consumer(connect, fresh("consumer"), group, topic, kind="LITE_PUSH_CONSUMER")
-    names = {"topic": {"name": topic}, "group": {"name": group}}
-    assert consumer.call("SyncLiteSubscription", {**names, "lite_topic_set": [lite]}).status.code == Code.OK
+    assert consumer.call("SyncLiteSubscription", named(topic, group, lite_topic_set=[lite])).status.code == Code.OK
     send(client, topic, b"again", lite_topic=lite)
     (got,) = receive(consumer, topic, group, auto_renew=True)
-    changed = consumer.call(
-        "ChangeInvisibleDuration", {**names, "receipt_handle": got.system_properties.receipt_handle}
-    )
+    handle = got.system_properties.receipt_handle
+    changed = consumer.call("ChangeInvisibleDuration", named(topic, group, receipt_handle=handle))
     assert changed.status.code == Code.OK
     (again,) = receive(consumer, topic, group, auto_renew=True)
     assert again.system_properties.delivery_attempt == 2
@@ -364,7 +347,7 @@ def test_only_what_a_group_received_goes_to_its_dead_letters(
     (secret,) = receive(client, other_topic, other_group)
     words = mine.system_properties.receipt_handle.split(" ")
     words[-1] = secret.system_properties.receipt_handle.split(" ")[-1]
-    request = {"group": {"name": group}, "topic": {"name": topic}, "receipt_handle": " ".join(words)}
+    request = named(topic, group, receipt_handle=" ".join(words))
     assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.INVALID_RECEIPT_HANDLE
 
 

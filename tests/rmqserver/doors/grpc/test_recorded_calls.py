@@ -1,13 +1,13 @@
 """Calls that were made to a real proxy of Apache RocketMQ 5.5.0 get the same codes and words here."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rmqserver.doors.grpc.codes import Code
+from tests.rmqserver.doors.grpc.calls import Connect
 from tests.support.grpc_client import GrpcClient, GrpcError
 
 CALLS = json.loads((Path(__file__).parents[3] / "golden/grpc/calls.json").read_text())
@@ -54,7 +54,7 @@ def _answers(client: GrpcClient, call: dict[str, Any]) -> tuple[list[list[str | 
 
 
 @pytest.mark.parametrize("scene", sorted({call["scene"] for call in CALLS}))
-def test_a_scene_has_the_codes_and_words_of_the_proxy(scene: str, connect: Callable[..., GrpcClient]) -> None:
+def test_a_scene_has_the_codes_and_words_of_the_proxy(scene: str, connect: Connect) -> None:
     clients: dict[str, GrpcClient] = {}
     wrong = []
     for call in (each for each in CALLS if each["scene"] == scene):

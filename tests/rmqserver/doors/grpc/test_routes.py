@@ -11,7 +11,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import value
-from tests.rmqserver.doors.grpc.calls import ack, receive, send
+from tests.rmqserver.doors.grpc.calls import ack, named, receive, send
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server, topic_config, until
@@ -82,34 +82,35 @@ def test_another_broker_s_receipt_settles_nothing_here(cluster: list[Server]) ->
     with GrpcClient(cluster[0].broker_addr) as client:
         told = ack(client, "Both", "Group", received[1])
         assert told.entries[0].status.code == Code.INVALID_RECEIPT_HANDLE
-        handle = received[1].system_properties.receipt_handle
-        named = {"group": {"name": "Group"}, "topic": {"name": "Both"}, "receipt_handle": handle}
         for call, more in (("ChangeInvisibleDuration", {"invisible_duration": {"seconds": 1}}),
                            ("ForwardMessageToDeadLetterQueue", {})):  # fmt: skip
-            assert client.call(call, named | more).status.code == Code.INVALID_RECEIPT_HANDLE
+            assert (
+                client.call(call, named("Both", "Group", received[1], **more)).status.code
+                == Code.INVALID_RECEIPT_HANDLE
+            )
         assert ack(client, "Both", "Group", received[0]).entries[0].status.code == Code.OK
 
 
 def test_a_broker_that_is_alone_is_named_as_the_client_named_it(typed_server: Server) -> None:
     with GrpcClient(typed_server.broker_addr) as client:
-        named = {
+        endpoints = {
             "scheme": value("AddressScheme", "DOMAIN_NAME"),
             "addresses": [{"host": "mq.example.org", "port": 443}],
         }
-        route = client.call("QueryRoute", {"topic": {"name": "Golden_Normal"}, "endpoints": named})
+        route = client.call("QueryRoute", {"topic": {"name": "Golden_Normal"}, "endpoints": endpoints})
         assert {each.broker.endpoints.addresses[0].host for each in route.message_queues} == {"mq.example.org"}
 
 
 def test_a_client_that_names_several_brokers_learns_which_of_them_has_a_queue(cluster: list[Server]) -> None:
     """It may be connected to any of them."""
     addresses = [(host, int(port)) for host, port in (each.broker_addr.split(":") for each in cluster)]
-    named = {
+    endpoints = {
         "scheme": value("AddressScheme", "IPv4"),
         "addresses": [{"host": host, "port": port} for host, port in addresses],
     }
     for broker in cluster:
         with GrpcClient(broker.broker_addr) as client:
-            route = client.call("QueryRoute", {"topic": {"name": "Both"}, "endpoints": named})
+            route = client.call("QueryRoute", {"topic": {"name": "Both"}, "endpoints": endpoints})
         found = {each.broker.name: each.broker.endpoints.addresses for each in route.message_queues}
         told = [[(each.host, each.port) for each in found[name]] for name in ("broker-a", "broker-b")]
         assert told == [[address] for address in addresses]

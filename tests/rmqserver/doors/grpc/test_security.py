@@ -1,5 +1,5 @@
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from rmqproto.wire.credentials import Credentials
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import value
 from tests.rmqserver.doors.grpc.calls import (
+    Connect,
     ack,
     consumer_settings,
     producer_settings,
@@ -21,7 +22,7 @@ from tests.rmqserver.doors.grpc.calls import (
     tell_settings,
 )
 from tests.support import servers
-from tests.support.grpc_client import GrpcClient
+from tests.support.grpc_client import GrpcClient, clients_of
 from tests.support.servers import Server
 
 ROOT = Credentials("root", "root-password")
@@ -45,26 +46,24 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         with AdminClient(running.namesrv_addr, ROOT) as admin:
             admin.create_topic(running.broker_addr, TopicConfig(topic_name="T"))
             admin.create_group(running.broker_addr, SubscriptionGroupConfig(group_name="G"))
-            for name in ("pub", "other"):
-                account = UserAccount(username=name, password=f"{name}-password", user_type="Normal")
-                admin.create_user(running.broker_addr, account)
-            entry = AclEntry(resource="Topic:T", actions=["Pub"], decision="Allow")
-            policy = AclPolicy(policy_type="Custom", entries=[entry])
-            admin.create_acl(running.broker_addr, AclInfo(subject="User:pub", policies=[policy]))
+        add_user(running, "pub", AclEntry(resource="Topic:T", actions=["Pub"], decision="Allow"))
+        add_user(running, "other")
         yield running
 
 
+def add_user(server: Server, name: str, entry: AclEntry | None = None) -> None:
+    with AdminClient(server.namesrv_addr, ROOT) as admin:
+        account = UserAccount(username=name, password=f"{name}-password", user_type="Normal")
+        admin.create_user(server.broker_addr, account)
+        if entry is not None:
+            policy = AclPolicy(policy_type="Custom", entries=[entry])
+            admin.create_acl(server.broker_addr, AclInfo(subject=f"User:{name}", policies=[policy]))
+
+
 @pytest.fixture
-def connect(guarded: Server) -> Iterator[Callable[..., GrpcClient]]:
-    made: list[GrpcClient] = []
-
-    def connect(**metadata: str) -> GrpcClient:
-        made.append(GrpcClient(guarded.broker_addr, **metadata))
-        return made[-1]
-
-    yield connect
-    for client in made:
-        client.close()
+def connect(guarded: Server) -> Iterator[Connect]:
+    with clients_of(guarded.broker_addr) as connect:
+        yield connect
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def connect(guarded: Server) -> Iterator[Callable[..., GrpcClient]]:
         ("MQv2-HMAC-SHA1", "authentication header is incorrect."),
     ],
 )
-def test_who_is_not_proven_is_refused(connect: Callable[..., GrpcClient], said: str, words: str) -> None:
+def test_who_is_not_proven_is_refused(connect: Connect, said: str, words: str) -> None:
     client = connect(x_mq_date_time=WHEN, authorization=said)
     for call in ("QueryRoute", "SendMessage", "ReceiveMessage", "Heartbeat"):
         (told,) = client.stream(call, {})
@@ -89,17 +88,17 @@ def test_who_is_not_proven_is_refused(connect: Callable[..., GrpcClient], said: 
     assert [each.status.message for each in stream] == [words]
 
 
-def test_without_a_date_nothing_is_signed(connect: Callable[..., GrpcClient]) -> None:
+def test_without_a_date_nothing_is_signed(connect: Connect) -> None:
     (told,) = connect(authorization=signed("root", "root-password")).stream("QueryRoute", {})
     assert told.status.message == "datetime is null."
 
 
-def test_a_super_user_passes(connect: Callable[..., GrpcClient]) -> None:
+def test_a_super_user_passes(connect: Connect) -> None:
     client = connect(x_mq_date_time=WHEN, authorization=signed("root", "root-password"))
     assert send(client, "T", b"x").status.code == Code.OK
 
 
-def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClient], tmp_path: Path) -> None:
+def test_policies_say_who_sends_and_who_receives(connect: Connect, tmp_path: Path) -> None:
     client = connect(x_mq_date_time=WHEN, authorization=signed("pub", "pub-password"))
     for _ in range(2):  # the first of a topic is never plain
         assert send(client, "T", b"x").status.code == Code.OK
@@ -127,7 +126,7 @@ def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClie
         ("", "username cannot be null."),
     ],
 )
-def test_a_plain_call_is_refused_in_the_same_words(connect: Callable[..., GrpcClient], said: str, words: str) -> None:
+def test_a_plain_call_is_refused_in_the_same_words(connect: Connect, said: str, words: str) -> None:
     may, other = (connect(x_mq_date_time=WHEN, authorization=each) for each in (signed("root", "root-password"), said))
     for _ in range(2):
         send(may, "T", b"x")
@@ -141,12 +140,8 @@ def test_a_plain_call_is_refused_in_the_same_words(connect: Callable[..., GrpcCl
 
 def test_a_source_is_where_the_connection_comes_from(guarded: Server) -> None:
     """Not where its PROXY header says, which anybody may send."""
-    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
-        account = UserAccount(username="inside", password="inside-password", user_type="Normal")
-        admin.create_user(guarded.broker_addr, account)
-        entry = AclEntry(resource="Topic:T", actions=["Pub"], source_ips=["10.1.2.3"], decision="Allow")
-        policy = AclPolicy(policy_type="Custom", entries=[entry])
-        admin.create_acl(guarded.broker_addr, AclInfo(subject="User:inside", policies=[policy]))
+    entry = AclEntry(resource="Topic:T", actions=["Pub"], source_ips=["10.1.2.3"], decision="Allow")
+    add_user(guarded, "inside", entry)
     client = GrpcClient(
         guarded.broker_addr, before=b"PROXY TCP4 10.1.2.3 10.9.9.9 4711 10911\r\n",
         x_mq_date_time=WHEN, authorization=signed("inside", "inside-password"),
@@ -172,12 +167,7 @@ def test_a_client_id_is_its_users(guarded: Server) -> None:
 
 def test_who_may_use_a_group_settles_messages_of_its_own_topics_only(guarded: Server) -> None:
     """Receipts can be forged: a changed time would send another topic's message to the retries of the group."""
-    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
-        account = UserAccount(username="sub", password="sub-password", user_type="Normal")
-        admin.create_user(guarded.broker_addr, account)
-        entry = AclEntry(resource="Group:G", actions=["Sub"], decision="Allow")
-        policy = AclPolicy(policy_type="Custom", entries=[entry])
-        admin.create_acl(guarded.broker_addr, AclInfo(subject="User:sub", policies=[policy]))
+    add_user(guarded, "sub", AclEntry(resource="Group:G", actions=["Sub"], decision="Allow"))
     with GrpcClient(guarded.broker_addr, x_mq_date_time=WHEN, authorization=signed("sub", "sub-password")) as client:
         for call in ("AckMessage", "ChangeInvisibleDuration", "ForwardMessageToDeadLetterQueue"):
             told = client.call(call, {"group": {"name": "G"}, "topic": {"name": "T"}})

@@ -1,6 +1,5 @@
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +15,11 @@ from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import value
 from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transaction_id
 from rmqserver.doors.grpc.stored import SentMessage, checked_message
-from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
+from tests.rmqserver.doors.grpc.calls import Connect, TopicAndGroup, be_producer, commit, message_to, receive, send
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
 from tests.support.quick import in_one_test
 from tests.support.servers import Fresh, Server
-
-TopicAndGroup = Callable[..., tuple[str, str]]
 
 
 def test_a_message_is_stored_as_the_proxy_stores_it(
@@ -135,7 +132,7 @@ def test_a_rolled_back_transaction_is_not_delivered(client: GrpcClient, topic_an
 
 
 def test_the_broker_asks_how_a_transaction_ended(
-    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup
 ) -> None:
     topic, group = topic_and_group("TRANSACTION")
     client, telemetry = be_producer(connect, fresh("producer"), topic)

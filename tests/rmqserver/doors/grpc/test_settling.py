@@ -9,7 +9,7 @@ import pytest
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.receipts import parse_receipt_untrusted
 from rmqserver.doors.grpc.settle_calls import SettleCalls
-from tests.rmqserver.doors.grpc.calls import receive, send
+from tests.rmqserver.doors.grpc.calls import TopicAndGroup, named, receive, send
 from tests.support.grpc_client import GrpcClient
 
 RECEIPT = parse_receipt_untrusted("G", "T", "0 1 60000 0 0 broker-a 0 0 4711")
@@ -71,14 +71,10 @@ def test_what_fails_behind_the_answer_does_not_end_the_loop(broker: Broker, sett
 
 
 def test_a_group_that_keeps_nothing_has_its_dead_letters_answered(
-    client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]]
+    client: GrpcClient, topic_and_group: TopicAndGroup
 ) -> None:
     topic, group = topic_and_group(retry_queue_nums=0)
     send(client, topic, b"one")
     (got,) = receive(client, topic, group, invisible_s=10)
-    request = {
-        "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
-        "receipt_handle": got.system_properties.receipt_handle,
-    }  # fmt: skip
     client.socket.settimeout(5)
-    assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.OK
+    assert client.call("ForwardMessageToDeadLetterQueue", named(topic, group, got)).status.code == Code.OK
