@@ -254,10 +254,8 @@ def test_who_subscribes_lite_topics_need_not_have_sent_settings(
     """After a restart Python's client does so minutes later."""
     topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
     consumer = connect(fresh("consumer"))
-    assert (
-        consumer.call("SyncLiteSubscription", named(topic, group, action=2, lite_topic_set=[lite])).status.code
-        == Code.OK
-    )
+    request = named(topic, group, action=2, lite_topic_set=[lite])
+    assert consumer.call("SyncLiteSubscription", request).status.code == Code.OK
     send(client, topic, b"one", lite_topic=lite)
     (got,) = receive(consumer, topic, group, auto_renew=True)
     assert ack(consumer, topic, group, got).status.code == Code.OK
