@@ -92,8 +92,7 @@ def append(line: AuditLine) -> None:
 
 
 def read_commands_untrusted() -> tuple[list[AuditedCommand], int]:
-    """All commands, oldest first, and the number of lines that are not ours. UsageError for a file that cannot be
-    read."""
+    """All commands, oldest first, and how many lines are not ours. UsageError for a file that cannot be read."""
     found: dict[str, AuditedCommand] = {}
     wrong_count = 0
     for path in (older_path(), log_path()):
@@ -256,8 +255,7 @@ def _user() -> str:
 
 
 def audited_changes(result: Result) -> list[AuditedChange]:
-    """What a result says of each server that was changed. Empty for results whose rows are not changes, such as
-    messages."""
+    """What a result says of each server that was changed; empty for rows that are not changes, such as messages."""
     if not result.tells_changes:
         return []
     rows, keys = result.rows(), [column for column in columns(result.row_type) if column.is_key]

@@ -31,8 +31,7 @@ _SIGNS = ("+", "-")
 
 
 def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:
-    """The step for one broker, and the topic's present configuration there. NotFoundError if the broker does not know
-    the topic."""
+    """The step for one broker, and the topic's configuration there now. NotFoundError if it does not know the topic."""
     before = read_topic(admin, addr, topic)
     if before is None:
         raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")
@@ -50,8 +49,7 @@ def topic_fields(config: TopicConfig) -> dict[str, Any]:
 
 
 def read_topic(admin: AdminClient, broker_addr: str, topic: str) -> TopicConfig | None:
-    """A topic's configuration on a broker, or None if it has no such topic. Brokers before 5.0 are asked for all
-    topics."""
+    """A topic's configuration on a broker; None if there is none. Brokers before 5.0 are asked for all topics."""
     try:
         return admin.topic_config(broker_addr, topic)
     except RefusedError as error:
@@ -111,8 +109,7 @@ def group_config_text(config: SubscriptionGroupConfig) -> str:
 
 
 def group_config_fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
-    """A group's configuration by Java's names, in Java's order. Values that are not plain are written as Java writes
-    them."""
+    """A group's configuration by Java's names, in Java's order, with values that are not plain as Java writes them."""
     policy = config.group_retry_policy
     return {
         "groupName": config.group_name,
@@ -184,8 +181,7 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
 
 
 def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with numbers in place of words. UsageError, which begins with the entry's name, for an invalid
-    configuration."""
+    """The entry with numbers in place of words. UsageError, which begins with its name, for what cannot be."""
     found = dict(entry)
     for field, read in kind.words.items():
         if isinstance(found.get(field), str) and (value := read(found[field])) is not None:
@@ -201,8 +197,7 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:
-    """A configuration made from values by Apache's names. UsageError for unknown names and for values of a wrong
-    type."""
+    """A configuration from values by Apache's names. UsageError for unknown names and for values of a wrong type."""
     name = values[kind.name_field]
     unknown = [field for field in values if field not in kind.config_type.__struct_encode_fields__]
     if unknown:

@@ -25,8 +25,7 @@ LIKENESS = 0.6
 
 
 def near_name(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:
-    """The known name most similar to ``name``, ignoring case, as it is written; None if none is similar. ``likeness``:
-    how similar it must be, from 0 to 1."""
+    """The known name most like ``name`` in any case, as it is written; None if none is. ``likeness``: 0 to 1."""
     from difflib import get_close_matches  # only for mistyped names
 
     spelled = {each.lower(): each for each in known}
@@ -60,8 +59,7 @@ def is_made_by_brokers(topic: str, servers: Collection[str] = ()) -> bool:
 
 
 def topics_of_servers(info: ClusterInfo) -> set[str]:
-    """The topics that brokers make for themselves: one of their own name, one of their cluster's, and one for
-    replies."""
+    """The topics that brokers make for themselves: of their own name, of their cluster's, and for replies."""
     return topics_named_after(info.broker_addr_table, info.cluster_addr_table)
 
 

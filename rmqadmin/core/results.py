@@ -54,8 +54,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The base of all rows and summaries. Annotate every field with ``doc``."""
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
-        """The column for this row's value, as people see it. Differs from ``column`` if the row itself says what the
-        value is."""
+        """The column for this row's value, as people see it, if the row itself says what the value is."""
         return column
 
     def shown(self, column: ResultColumn) -> Any:
@@ -248,8 +247,7 @@ class Result(msgspec.Struct, frozen=True):
         return "done" in self.row_type.__struct_fields__
 
     def stopped_by(self, error: BaseException) -> str | None:
-        """A remark for the user if ``error``, such as Ctrl-C, a closed pipe or a full disk, came before all rows were
-        shown."""
+        """A remark if ``error``, such as Ctrl-C or a closed pipe, came before all rows were shown."""
         if self.tells_changes and any(row.done for row in self.rows()):  # type: ignore[attr-defined]
             return "the change was made; only its answer could not be shown"
         is_sent = issubclass(self.row_type, SendingRow) and any(row.status is not None for row in self.rows())  # type: ignore[attr-defined]

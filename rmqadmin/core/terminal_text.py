@@ -11,16 +11,14 @@ _CLAUSE = re.compile("[:;,] ")
 
 
 def printable(text: str) -> str:
-    """The text with control characters (and halves of surrogate pairs) escaped, so that a message key cannot control a
-    terminal."""
+    """The text with control characters and halves of surrogate pairs escaped: no key controls a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def display_width(text: str) -> int:
-    """The width in terminal cells: wide East Asian characters take two, combining marks none. Rich's table of widths
-    is slow to load."""
+    """The width in cells: wide East Asian characters take two, combining marks none. Rich's table is slow to load."""
     return len(text) if text.isascii() else sum(map(_cell_width, text))
 
 

@@ -84,8 +84,7 @@ class UserExistsError(RocketMQError):
 
 
 def plan_new_user(admin: AdminClient, addr: str, account: UserAccount, *, may_exist: bool = False) -> Step:
-    """Plans a new user. UserExistsError if there is one of that name, unless it ``may_exist``: then it is kept as it
-    is."""
+    """Plans a new user. UserExistsError if there is one, unless it ``may_exist``: it is then kept as it is."""
     if admin.account(addr, account.username) is not None:
         if may_exist:
             return Step(addr, KEEP, [], lambda: None)

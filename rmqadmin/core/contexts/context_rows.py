@@ -112,8 +112,7 @@ class ContextChecks(FoundRows[ContextCheckRow], frozen=True):
 
 
 def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[ContextCheckRow]:
-    """Checks one context. A failed check skips only the checks that depend on it. NotFoundError if there is no such
-    context."""
+    """Checks one context; of a failed check, only what depends on it is skipped. NotFoundError if there is none."""
     row = partial(_row, name)
     path = store.path(name)
     if name not in store.names():

@@ -77,8 +77,7 @@ def _addresses(context: Context) -> set[str]:
 
 
 def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[Context]:
-    """The contexts of which a name server is one of ``addrs`` under another name. Names that are not found
-    within ``FOUND_WITHIN_S`` count as others."""
+    """The contexts with a name server of ``addrs`` under another name that is found within ``FOUND_WITHIN_S``."""
     import socket
 
     found: dict[str, set[tuple[str, int]]] = {}
@@ -104,8 +103,7 @@ def _places(addrs: set[str], found: dict[str, set[tuple[str, int]]]) -> set[tupl
 
 
 class ChangePermission:
-    """The permission of one call. Checked before every change, from any thread; what it finds out once holds for the
-    whole call."""
+    """The permission of one call, checked before every change, from any thread, and found out once."""
 
     def __init__(
         self,

@@ -55,8 +55,7 @@ def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
 
 
 def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
-    """Like ``read_settings``, for a text. ``path`` appears in errors, and relative paths in the text start from its
-    directory."""
+    """``read_settings`` of a text. ``path`` appears in errors, and relative paths start from its directory."""
     try:
         found = parse_toml(text)
     except UsageError as error:
@@ -127,8 +126,7 @@ COMMAND_TIMEOUT_S = 120.0
 
 
 def check_reference(text: str, what: str) -> None:
-    """UsageError for a text that is not a reference. The error does not repeat the text, which may be the secret
-    itself."""
+    """UsageError for a text that is no reference. It does not repeat the text, which may be the secret itself."""
     kind, _, rest = text.partition(":")
     if kind not in _READERS or not rest.strip():
         raise UsageError(

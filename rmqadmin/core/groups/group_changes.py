@@ -18,8 +18,7 @@ from rmqproto.wording import counted
 
 
 def new_group(group: str) -> SubscriptionGroupConfig:
-    """The defaults of a group made on purpose, which may not begin at the first message or broadcast; a group made by a
-    heartbeat may."""
+    """A group made on purpose, which may not begin at the first message or broadcast, as one of a heartbeat may."""
     return SubscriptionGroupConfig(group_name=group, consume_from_min_enable=False, consume_broadcast_enable=False)
 
 

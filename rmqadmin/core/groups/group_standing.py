@@ -97,8 +97,7 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.min_offset is None else lost_count(self.entry, self.min_offset)
 
     def retention_left_ms(self, now_ms: int) -> int | None:
-        """How long the first waiting message is still safe from deletion by age; below 0 it may be deleted at any time.
-        None if unknown."""
+        """How long the first waiting message is safe from deletion by age, perhaps below 0. None if unknown."""
         if self.oldest_waiting_ms is None or self.reserved_ms is None:
             return None
         return self.oldest_waiting_ms + self.reserved_ms - now_ms

@@ -130,8 +130,7 @@ class StandingStill:
 
 
 def lost_count(entry: ConsumeOffset, min_offset: int) -> int:
-    """Messages of a queue that were deleted before the group consumed them; ``min_offset`` is the queue offset of the
-    first message that remains."""
+    """Messages deleted before they were consumed; ``min_offset`` is the queue offset of the first one that remains."""
     return max(0, min(min_offset, entry.broker_offset) - entry.consumer_offset)
 
 
@@ -205,8 +204,7 @@ _HOUR_MS = 3_600_000
 
 
 class KeptSettings:
-    """What brokers' settings say of retention and disks, by address, as read in the last ten minutes. Any thread may
-    use it."""
+    """What brokers' settings say of retention and disks, as read in the last ten minutes. Any thread may use it."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, Mapping[str, str]]] = {}

@@ -74,8 +74,7 @@ class QueueOwners(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _may_share(self) -> bool:
-        """Whether a queue may have several owners: in broadcast mode every member consumes every queue, and POP
-        consumers take turns."""
+        """Whether a queue may have several owners: each member has all in broadcast mode, and POP takes turns."""
         return self.is_broadcast or any(member.uses_pop for member in self.members)
 
     @cached_property
@@ -237,8 +236,7 @@ class Rebalances:
         self.since_ms: int | None = None
 
     def look(self, at_ms: int, owners: QueueOwners) -> RebalanceDone | None:
-        """The rebalance that ended with this reading, if any. While a member does not answer, owners are unknown, and
-        nothing begins or ends."""
+        """The rebalance that ended with this reading, if any. While a member is silent, nothing begins or ends."""
         if owners.silent:
             return None
         now = {queue: tuple(sorted(names)) for queue, names in owners.queues.items()}

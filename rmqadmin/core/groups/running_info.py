@@ -33,8 +33,7 @@ def subscriptions(info: ConsumerRunningInfo) -> list[SubscriptionData]:
 
 
 def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> bool:
-    """Whether all clients of a group have the same subscription. Pull clients and those that have just started do not
-    count."""
+    """Whether all clients of a group want the same, but for pull clients and those that have just started."""
     found = [infos[client_id] for client_id in sorted(infos)]
     if not found or not found[0].is_push or now_ms - (started_ms(found[0]) or now_ms) <= SETTLED_MS:
         return True

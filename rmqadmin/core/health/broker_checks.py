@@ -64,8 +64,7 @@ def disk_limits(config: Mapping[str, str]) -> DiskLimits:
 
 
 def disk_percents(info: Mapping[str, str]) -> dict[str, float]:
-    """How full a broker's disks are, by their contents: ``commit log``, ``consume queues``. The disks of a commit log
-    on several disks are listed by path."""
+    """How full a broker's disks are: ``commit log``, with its path where it is on several, and ``consume queues``."""
     found: dict[str, float] = {}
     paths = [name for name in info if name.startswith(f"{LOG_RATIO}_")]
     names = (
@@ -224,8 +223,7 @@ def _clock(broker: BrokerFacts) -> Iterator[Finding]:
 
 
 def broker_time_ms(info: Mapping[str, str]) -> int | None:
-    """The broker's time when it answered, in ms since the epoch, up to one second too early. None if it is not
-    known."""
+    """The broker's time when it answered, up to one second too early; None if it is not known."""
     found, boot = _RUNTIME.fullmatch(info.get("runtime", "").strip()), info.get("bootTimestamp", "")
     if found is None or not boot.isdecimal():
         return None

@@ -128,8 +128,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return [namesrv for namesrv in self.namesrvs if namesrv.cluster is not None]
 
     def broker_names(self, told: Iterable[str]) -> set[str]:
-        """The names of brokers given by name or, as for mqadmin's -b, by address. A text that matches no address is
-        returned as it is."""
+        """The names of brokers told by name or, as for mqadmin's -b, by address. Another text stays as it is."""
         by_addr = {one.replica.broker_addr: one.replica.broker_name for one in self.brokers}
         return {by_addr.get(each, each) for each in map(str.strip, told)}
 
@@ -166,8 +165,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool, with_topics: bool = True) -> ClusterFacts:
-    """Reads the facts of one cluster or of all. ``with_tables``: also the topics and groups of masters, or the groups
-    alone if not ``with_topics``."""
+    """The facts of one cluster or of all. ``with_tables``: masters' groups, too, and topics if ``with_topics``."""
     namesrvs = targets.ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
     replicas = {
         (one.broker_name, one.broker_id, one.broker_addr): one

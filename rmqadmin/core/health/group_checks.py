@@ -34,8 +34,7 @@ STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
 
 
 def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[Finding]:
-    """The findings for many groups. Facts that many groups share are reported once: that nobody is online, or that
-    nothing is known."""
+    """The findings of many groups. That nobody is online, or nothing known, is told once of many."""
     offline, unknown = [], []
     for standing in standings:
         found = group_findings(standing, now_ms)
@@ -292,8 +291,7 @@ def dead_letter_findings(group: str, found: DeadLetters, now_ms: int) -> Iterato
 
 
 def new_letters_finding(group: str, found: DeadLetters, more: str, *, is_part: bool) -> Finding:
-    """For somebody who watches: ``more`` says how many have come in the last minutes. ``is_part``: a broker may have
-    others."""
+    """For who watches. ``more``: how many came in the last minutes; ``is_part``: a broker may have others."""
     left = units.count(found.depth_count if found.redriven_count is None else found.left_count)
     what = f"{more}, {units.at_least(left) if is_part else left} {'not redriven' if found.redriven_count else 'in all'}"
     subject = Subject(SubjectKind.DEAD_LETTERS, group)

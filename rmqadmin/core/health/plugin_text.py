@@ -179,8 +179,7 @@ class CheckResult(ResultOf[CheckRow], frozen=True):
         return CheckSummary(state=self.state.name, exit_status=self.state, text=self.plugin_line())
 
     def plugin_line(self) -> str:
-        """The first line. It describes the only thing checked, or the worst if one has a problem; otherwise it is the
-        headline."""
+        """The first line: the only thing, or the worst if one has a problem, else the headline."""
         ordered = self._ordered()
         is_told = ordered and (len(ordered) == 1 or ordered[0].state is not PluginState.OK)
         text = f"{ordered[0].name}: {ordered[0].what}" if is_told else self.headline

@@ -74,8 +74,7 @@ def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]
 
 
 def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
-    """Finds messages that lie in queues that consumers do not read, and topics whose numbers of queues will put some
-    there."""
+    """Messages in queues that consumers do not read, and topics whose numbers of queues will put some there."""
     if master.unread_error is not None:
         what = f"not all topics could be asked for queues that consumers do not read: {master.unread_error}"
         yield Finding(Grade.WARNING, Check.UNREAD_QUEUES, master.subject, what)
@@ -94,8 +93,7 @@ def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[Finding]:
-    """Finds topics and groups that some masters lack. A broker that joined later lacks those made before, until
-    somebody makes them there too."""
+    """Topics and groups that some masters lack, as one that joined after they were made."""
     topics = {name for master in masters for name in facts.own_topics(master)}
     groups = {name for master in masters for name in facts.own_groups(master)}
     for master in masters:

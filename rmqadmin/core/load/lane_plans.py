@@ -36,8 +36,7 @@ def send_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[
 
 
 def pull_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
-    """Spreads queues over the connections. No two connections read the same queue, unless there are more connections
-    than queues."""
+    """Spreads queues over connections, each queue to one, unless there are more connections than queues."""
     if connection_count >= len(places):
         return [_lane(addr, (place,), sends=False) for addr, place in islice(cycle(places), connection_count)]
     by_broker = _by_broker(places)
@@ -67,8 +66,7 @@ def process_count_for(lane_count: int) -> int:
 
 
 def load_plans(lanes: Sequence[LanePlan], process_count: int, rate: float, **more: Any) -> list[LoadPlan]:
-    """One plan per process; the rate is divided by the number of connections. ``more`` are the other fields of a
-    plan."""
+    """One plan a process, with its connections' share of the rate. ``more``: the other fields of a plan."""
     shares = [lanes[number::process_count] for number in range(process_count)]
     plan = LoadPlan(lanes=[], rate=0.0, run_id="", **more)
     return [

@@ -38,8 +38,7 @@ _NEXT = re.compile(rb'"nextBeginOffset":"(\d+)"')
 
 
 class Tally:
-    """Counts since creation or since ``taken``. ``good`` counts successful answers to sends, each for the messages of
-    one request; ``pulled`` counts messages."""
+    """Counts since creation or ``taken``: ``good`` answers to sends, each of one request; ``pulled`` messages."""
 
     def __init__(self) -> None:
         self._clear()
@@ -61,8 +60,7 @@ class Tally:
 
 
 class Lane:
-    """The base of the two kinds of lanes. ``is_alive`` until the connection ends. ``tally`` is shared by the
-    process."""
+    """The base of both kinds of lanes. ``is_alive`` until the connection ends; the process shares ``tally``."""
 
     def __init__(self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None):
         """Connects, over TLS with ``tls``. OSError or ConnectError if the broker cannot be reached."""
@@ -241,8 +239,7 @@ def _name(code: int) -> str:
 
 
 class PullLane(Lane):
-    """Pulls from all its queues, one request per queue at a time, so that a queue that waits for messages holds up no
-    other."""
+    """Pulls from all its queues at once, one request each, so that a queue that waits holds up no other."""
 
     def __init__(
         self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
@@ -292,8 +289,7 @@ class PullLane(Lane):
             self._take_stamps(data, body_at, behind)
 
     def _nothing(self, place: _Place, data: bytes, at: int, behind: int) -> None:
-        """Handles an answer without messages: the queue ends here, continues at another offset, or the pull was
-        refused."""
+        """An answer without messages: the queue ends here, goes on at another offset, or the pull was refused."""
         answer = self.taken_apart(data, at, behind)
         if answer is None:
             return

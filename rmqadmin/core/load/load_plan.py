@@ -39,8 +39,7 @@ class Histogram:
         return sum(self.counts.values())
 
     def percentiles_ms(self, percents: tuple[float, ...]) -> list[float | None]:
-        """For ascending ``percents``, the duration that each percentage does not exceed; None if there are no
-        counts."""
+        """For ascending ``percents``, the duration that so many do not exceed; None without counts."""
         if not self.counts:
             return [None] * len(percents)
         total, seen, found = self.total, 0, []
@@ -63,8 +62,7 @@ class LoadQueue(msgspec.Struct, frozen=True):
 
 
 class LanePlan(msgspec.Struct, frozen=True):
-    """One connection to one broker. ``sends``: sends messages to its queues in turn; otherwise it pulls from them in
-    turn."""
+    """One connection to one broker. ``sends`` to its queues in turn; otherwise it pulls from them."""
 
     host: str
     port: int

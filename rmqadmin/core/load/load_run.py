@@ -89,8 +89,7 @@ class LoadRun:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def intervals(self) -> Iterator[Interval]:
-        """Runs the load. ConnectError if a broker cannot be reached. Ctrl-C before it is under way, or for the second
-        time, raises KeyboardInterrupt."""
+        """Runs the load. ConnectError; KeyboardInterrupt for Ctrl-C before it is under way, or for the second one."""
         with self._interruptible():
             try:
                 begun = self._begin()

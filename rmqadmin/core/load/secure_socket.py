@@ -28,8 +28,7 @@ class SecureSocket:
             raise BlockingIOError from None
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Receives as many records as have arrived and fit, because each record by itself would take a round of
-        polling. 0 at the end."""
+        """Receives all records that are there and fit: each would take a round of polling. 0 at the end."""
         size = 0
         try:
             while size < len(buffer) and (count := self._secured.recv_into(buffer[size:])):

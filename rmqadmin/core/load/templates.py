@@ -75,8 +75,7 @@ def _parts(data: bytes) -> tuple[bytes, list[int]]:
 
 
 def send_template(plan: LoadPlan, queue_id: int) -> Template:
-    """A send of one message, or of ``batch_size`` messages. Make it anew now and then: the time in it is when it was
-    made."""
+    """A send of one message, or of ``batch_size``; make it anew now and then, because it holds the time."""
     stamp = STAMP_MARK + f"{plan.run_id} {_STAMP}".encode() if plan.is_stamped else b""
     body = stamp.ljust(plan.size_bytes, b"x")
     is_batch = plan.batch_size > 1
@@ -108,8 +107,7 @@ def _properties(plan: LoadPlan) -> dict[str, str]:
 
 
 class PullTemplate:
-    """Pulls from one queue: up to ``batch_size`` messages. Waits for messages at the end, unless the load
-    ``repeats``."""
+    """Pulls up to ``batch_size`` messages from one queue. Waits at its end, unless the load ``repeats``."""
 
     def __init__(self, plan: LoadPlan, queue_id: int):
         header = PullHeader(

@@ -88,8 +88,7 @@ class Worker:
                 self._send_due()
 
     def _poll(self, wait_s: float, *, goes_on: bool) -> None:
-        """Handles the connections that are ready, and the end of the input. Without ``goes_on``, senders send no
-        more."""
+        """Handles connections that are ready, and the end of the input. Without ``goes_on`` nothing more is sent."""
         for fd, events in self._epoll.poll(wait_s):
             lane = self._by_fd.get(fd)
             if fd == self._told.fileno():

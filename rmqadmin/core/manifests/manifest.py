@@ -150,15 +150,13 @@ _ITEMS = "items"
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):
-    """One object. ``brokers``: its differences on each broker that it is on; None if it is on all brokers, without
-    differences."""
+    """One object. ``brokers``: its differences on each that has it; None if all have it, without differences."""
 
     values: dict[str, Any]
     brokers: dict[str, dict[str, Any]] | None = None
 
     def on(self, broker: str) -> dict[str, Any] | None:
-        """The object's fields on a broker that ``brokers`` names, or on any if it names none. None: the object must not
-        exist there."""
+        """The object's fields on a broker that ``brokers`` names, or on any; None if it must not exist there."""
         own = (self.brokers or {}).get(broker, {})
         found = {**self.values, **own}
         if _ATTRIBUTES in self.values and _ATTRIBUTES in own:

@@ -192,8 +192,7 @@ class AppliedTotals(Row, frozen=True):
 
 
 class Applied(FoundRows[AppliedRow], frozen=True):
-    """What is different from the file, one row an object and server. ``without_effect``: which brokers take no notice
-    of users and permissions, and why."""
+    """What differs from the file, by object and server. ``without_effect``: which brokers ignore users, and why."""
 
     kept_count: int
     undo_file: str | None = None
@@ -238,8 +237,7 @@ class Applied(FoundRows[AppliedRow], frozen=True):
 
 
 class NotComparedError(UsageError):
-    """A server refused a question of `diff`. Ends with status 2, which diff(1) uses for trouble; 1 means
-    differences."""
+    """A server refused a question of `diff`, which ends with status 2, as diff(1) in trouble."""
 
 
 class Differences(Applied, frozen=True):

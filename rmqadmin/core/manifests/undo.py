@@ -113,8 +113,7 @@ def carry_out_undoable(command: str, steps: Sequence[Step], now_ms: int, notice:
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
-    """Writes a new file that undoes these steps; its path. None if a file can undo none of them. StorageError if it
-    cannot be written."""
+    """Writes a new file that undoes these steps; its path, or None if a file can undo none. StorageError."""
     manifest: Manifest = {}
     for step in steps:
         if isinstance(step.undo, WayBack):

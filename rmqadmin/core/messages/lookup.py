@@ -55,8 +55,7 @@ class FoundMessage(msgspec.Struct, frozen=True):
 
 
 def found_message(stored: StoredMessage, broker_name: str, broker_addr: str) -> FoundMessage:
-    """A found message. Properties that are not UTF-8 are read as Java reads them, so that one such message hides no
-    other."""
+    """A found message. Properties that are not UTF-8 are read as Java does, so that it hides no other."""
     properties = props.parse(str(stored.properties_raw, "utf-8", "replace"))
     return FoundMessage(stored, broker_name, broker_addr, properties)
 
@@ -64,8 +63,7 @@ def found_message(stored: StoredMessage, broker_name: str, broker_addr: str) -> 
 def by_id(
     admin: AdminClient, route: TopicRoute, topic: str, message_id: str, answers: Answers | None = None
 ) -> list[FoundMessage]:
-    """The message with an offset id, or those with a unique key, oldest first. Empty if there is none. ``answers`` is
-    as for ``by_unique_key``."""
+    """The message with an offset id, or those with a unique key, oldest first. ``answers``: see ``by_unique_key``."""
     return by_offset_id(admin, route.broker_datas, message_id, topic) or by_unique_key(
         admin, route.broker_datas, topic, message_id, answers=answers
     )
@@ -74,8 +72,7 @@ def by_id(
 def by_offset_id(
     admin: AdminClient, brokers: Sequence[BrokerData], message_id: str, topic: str | None
 ) -> list[FoundMessage]:
-    """The message with an offset id. Empty if the text is not an offset id, if its broker is not among ``brokers``, or
-    if no message begins there."""
+    """The message with an offset id; empty if it is none, is of another broker, or no message begins there."""
     try:
         parsed = parse_offset_id_untrusted(message_id)
     except ProtocolError:
@@ -220,8 +217,7 @@ class Track(msgspec.Struct, frozen=True):
 
 
 def tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
-    """One track for each group that consumes the message's topic or has offsets in it (mqadmin's
-    ``messageTrackDetail``)."""
+    """One track for each group that consumes the topic or has offsets in it (``messageTrackDetail``)."""
     groups = admin.groups_of_topic(message.broker_addr, message.stored.topic)
     return targets.ask_each(lambda group: _track(admin, message, group), groups)
 
@@ -297,8 +293,7 @@ class StoredCopy(msgspec.Struct, frozen=True):
 
 
 def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
-    """What the message itself tells about its failure, as labels and values. Empty for a message that has not
-    failed."""
+    """What the message tells about its failure, as labels and values; empty for one that has not failed."""
     from rmqreplay.sending.redrive import round_of  # only for failed messages
 
     stored, found = message.stored, message.properties

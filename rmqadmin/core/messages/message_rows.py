@@ -69,8 +69,7 @@ def stored_values(message: FoundMessage) -> dict[str, Any]:
 
 
 def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: bool = True) -> dict[str, Any]:
-    """The values of a ``StoredMessageRow`` for an ``unpacked`` message. Without ``with_body``, only the size of the
-    body."""
+    """Values of a ``StoredMessageRow`` of an ``unpacked`` message; without ``with_body`` only the size of its body."""
     stored, found = message.stored, message.properties
     body, text = stored.body, None
     if with_body:
@@ -98,8 +97,7 @@ def is_damaged(message: FoundMessage) -> bool:
 
 
 def unpacked(message: FoundMessage, notice: Notice) -> FoundMessage:
-    """The message with its body decompressed; the other fields stay as stored. If that fails, the body as stored, and
-    the reason as a notice."""
+    """The message with its body decompressed; if that fails, as stored, with the reason as a notice."""
     if not message.stored.sys_flag & COMPRESSED:
         return message
     try:

@@ -64,8 +64,7 @@ class Sieve:
             self.scanned_count += count
 
     def passes(self, message: FoundMessage) -> bool:
-        """Whether the message is wanted. If a condition needs the body and it cannot be decompressed, the message is
-        not."""
+        """Whether it is wanted. If a condition needs a body that cannot be decompressed, it is not."""
         try:
             if self._takes is not None and not self._takes(message.stored, message.properties):
                 return False
@@ -120,8 +119,7 @@ class QueueReader(msgspec.Struct, frozen=True):
     """As for ``pulls``."""
 
     def batches(self, where: QueuePlace) -> Iterator[tuple[list[FoundMessage], int]]:
-        """Wanted messages with decompressed bodies, each batch with the queue offset after the last message
-        examined."""
+        """Batches of wanted messages, decompressed, each with the queue offset after the last one examined."""
         at = where.begin_offset
         for pulled in self.pulls(where):
             kept: list[FoundMessage] = []
@@ -153,8 +151,7 @@ class QueueReader(msgspec.Struct, frozen=True):
         return max(at, pulled.next_offset)
 
     def look_at(self, message: FoundMessage, at: int, kept: list[FoundMessage]) -> int:
-        """Adds the message to ``kept`` if it is wanted. ``at`` is the queue offset so far; returns the one after the
-        message."""
+        """Adds it to ``kept`` if it is wanted. ``at``: the queue offset so far; returns the one after it."""
         behind = message.stored.queue_offset + 1
         self.sieve.add_scanned(behind - at)
         if self.sieve.passes(message):
@@ -239,8 +236,7 @@ _Order = tuple[int, str, int, int]
 
 
 def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
-    """The wanted messages, until there are enough. The order within a queue is kept, even if the broker's clock was set
-    back."""
+    """The wanted messages, until there are enough. A queue keeps its order, even if a clock was set back."""
     queues = [_Queue(reader, where, number) for number, where in enumerate(places)]
     targets.ask_each(_Queue.pull, queues)
     heads = [order for queue in queues if (order := queue.head()) is not None]
@@ -300,8 +296,7 @@ def covered_text(*, is_part: bool) -> str:
 
 
 class SiftExtent(msgspec.Struct, frozen=True):
-    """How much to read: ``tail`` the newest messages, ``follow`` those that arrive afterwards, ``limit`` the most in
-    all."""
+    """How much to read: the newest (``tail``), then those that arrive (``follow``), ``limit`` in all."""
 
     limit: int | None = None
     tail: int | None = None

@@ -195,8 +195,7 @@ def sql92_filter(expression: str | None) -> AcceptsProperties | None:
 
 
 def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
-    """The compiled condition. UsageError, in a broker's words, for an expression that does not compile. ``named``:
-    where the user wrote it."""
+    """The compiled condition. UsageError, in a broker's words, that says where it was written (``named``)."""
     from rmqproto.filters.sql92 import Sql92Error, compile_sql92  # 8 ms; few calls need it
 
     try:

@@ -153,8 +153,7 @@ class RedrivenLetter(Row, frozen=True):
 
 
 class RedrivenLetters(FoundRows[RedrivenLetter], frozen=True):
-    """The chosen dead letters, each with what becomes of it. ``stopped``: why the redrive stopped on the way; None if
-    it did not."""
+    """The chosen dead letters, each with what becomes of it. ``stopped``: why the redrive stopped on the way."""
 
     replayed: Replayed
     stopped: str | None = None
@@ -233,8 +232,7 @@ def send_letters(
     hooks: Hooks,
     access: Access,
 ) -> RedrivenLetters:
-    """Sends as planned, or resumes what stopped on the way. Errors are those of ``redrive``: ``letters_so_far`` says
-    what was sent before one."""
+    """Sends as planned, or resumes. Errors are those of ``redrive``; ``letters_so_far`` says what was sent before."""
     from rmqreplay.ledger.ledger import read_ledger
     from rmqreplay.run.entry import Runner, redrive
     from rmqreplay.run.job import RunOptions

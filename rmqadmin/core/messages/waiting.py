@@ -34,8 +34,7 @@ class HalfRow(Row, frozen=True):
 
 
 def half_rows(admin: AdminClient, broker_name: str, broker_addr: str) -> tuple[list[HalfRow], bool]:
-    """The rows of one broker, and whether these are all: of a longer queue only
-    READ_MAX messages are looked at."""
+    """The rows of one broker, and whether these are all: READ_MAX messages are looked at."""
     halves, has_all = _place(admin, broker_name, broker_addr, TRANSACTION_HALF_TOPIC)
     ops, has_all_ops = _place(admin, broker_name, broker_addr, TRANSACTION_OP_TOPIC)
     ended = {offset for op in _messages(admin, ops) for offset in ended_in(op.stored)}
@@ -56,8 +55,7 @@ def half_rows(admin: AdminClient, broker_name: str, broker_addr: str) -> tuple[l
 
 
 def _place(admin: AdminClient, broker_name: str, broker_addr: str, topic: str) -> tuple[QueuePlace, bool]:
-    """What the broker has not dealt with of a topic's only queue, READ_MAX messages of it at most, and whether that is
-    all."""
+    """What is not dealt with of a topic's only queue, READ_MAX messages at most, and whether that is all."""
     committed = admin.consumer_offset(broker_addr, TRANSACTION_GROUP, topic, 0) or 0
     begin = max(committed, admin.min_offset(broker_addr, topic, 0))
     end = admin.max_offset(broker_addr, topic, 0)

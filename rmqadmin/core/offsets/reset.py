@@ -160,8 +160,7 @@ def carry_out(
 def _way_to_reset(
     admin: AdminClient, addr: str, group: str, mine: Sequence[QueueReset], goal: Goal | None
 ) -> Callable[[QueueReset], object] | None:
-    """How to tell this broker about one queue. None if members can only move all queues at once; they are then told
-    here."""
+    """How to tell a broker about one queue; None if its members, told here, can only move all at once."""
     if admin.broker_config(addr).get("useServerSideResetOffset", "").lower() == "true":
         return lambda reset: admin.reset_offset(
             addr, reset.queue.topic, group, 0, queue_id=reset.queue.queue_id, queue_offset=reset.new_offset

@@ -189,8 +189,7 @@ R = TypeVar("R", bound=Resets)
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where the user wants a group. ``words`` complete "This moves the group … in …". ``notice`` says how a time was
-    understood."""
+    """Where to move a group. ``words`` complete "This moves the group …"; ``notice``: how a time was understood."""
 
     goal: Goal
     words: str
@@ -268,8 +267,7 @@ def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset]
 
 
 def remarks(planned: Sequence[QueueReset], goal: Goal) -> list[str]:
-    """What is to be known before a reset by a number of messages: the queues that it leaves as they are, and those with
-    fewer messages on that way."""
+    """Of a reset by a number of messages: the queues that stay as they are, and those that cannot go so far."""
     if goal.by_count is None:
         return []
     said = []

@@ -69,8 +69,7 @@ def _part(name: str) -> str:
 
 
 def read_untrusted(path: Path) -> Undo:
-    """Reads an undo file. UsageError if it cannot be read, is not an undo file, or has a name that no undo
-    file has."""
+    """Reads an undo file. UsageError if it cannot be read, is none, or has a name that none has."""
     try:
         if path.stat().st_size > SIZE_MAX_BYTES:
             raise UsageError(f"{path} is too large for an undo file")

@@ -24,8 +24,7 @@ def ask_brokers(brokers: Iterable[BrokerData], ask: Callable[[str], T]) -> dict[
 
 
 def ask_addrs(addrs: Iterable[str], ask: Callable[[str], T]) -> dict[str, T | RocketMQError]:
-    """What each broker answers, by address, or why it does not; all are asked at once. Raises the first error if none
-    answers."""
+    """What each broker answers, by address, or why not; all are asked at once. The first error if none answers."""
 
     def ask_one(addr: str) -> T | RocketMQError:
         try:
@@ -93,8 +92,7 @@ class Answers:
             return None
 
     def of(self, question: Callable[[str], T], addrs: Iterable[str]) -> dict[str, T]:
-        """The answers of the brokers that answer, by address, in order; all are asked at once. Raises the first error
-        if none answers."""
+        """The answers of those that answer, by address, in order, asked at once. The first error if none does."""
         found = ask_addrs(addrs, lambda addr: self.ask(addr, question))
         return {addr: answer for addr, answer in found.items() if not isinstance(answer, RocketMQError)}
 

@@ -41,8 +41,7 @@ class StatusRow(Row, frozen=True):
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty and ``failure`` says
-    why."""
+    """One broker process and what it said about itself (28); if nothing, ``info`` is empty: see ``failure``."""
 
     cluster: str
     broker_name: str
@@ -177,8 +176,7 @@ def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
 
 
 def displaced_replicas(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
-    """Broker processes whose name and id another broker has registered later; Apache's name servers do not list
-    them."""
+    """Processes whose name and id another has registered later; Apache's name servers do not list them."""
     return [
         Replica(one.cluster, one.broker_name, one.broker_id, one.broker_addr, {})
         for one in info.displaced_brokers or ()

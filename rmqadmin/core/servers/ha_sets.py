@@ -17,8 +17,7 @@ from rmqproto.headers.controller import ControllerMetaAnswer
 
 
 class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker process that a name server lists, or listed before it went away, and its settings as far as they are
-    known."""
+    """A broker process that a name server lists, or listed, and its settings as far as they are known."""
 
     cluster: str
     broker_name: str
@@ -307,8 +306,7 @@ def _ask_member(admin: AdminClient, of_set: HaSet, member: HaMember) -> HaMember
 
 
 def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
-    """The set with the time of the first message that each slave lacks. The time is unknown if the master does not
-    serve the missing messages to anybody yet."""
+    """With the time of the first message that each slave lacks, unless the master serves it to nobody yet."""
     master = of_set.master
     if master is None or not any((of_set.behind_bytes(slave) or 0) > 0 for slave in of_set.slaves):
         return of_set

@@ -118,8 +118,7 @@ def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str
 
 
 def controllers_meta(admin: AdminClient, controller_addrs: str) -> ControllerMetaAnswer:
-    """The metadata from the first controller that knows the leader, else from the first that answers. The first error
-    if none answers."""
+    """What the first controller says that knows the leader, else the first that answers, else the first error."""
     answers: list[ControllerMetaAnswer] = []
     errors: list[RocketMQError] = []
     for addr in parse_addresses(controller_addrs):

@@ -58,8 +58,7 @@ class Configs(ResultOf[ConfigRow], frozen=True):
 
 
 def replica_headings(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[tuple[str, str]]:
-    """The replicas of ``-b`` or ``-c``, each with mqadmin's line above its answer. Errors are those of
-    ``targets.replicas``."""
+    """The replicas of ``-b`` or ``-c``, each with mqadmin's line above it. Errors as of ``targets.replicas``."""
     targets.check_one_of(broker_addr, cluster_name)
     if cluster_name is None:
         (addr,) = targets.replicas(admin, broker_addr, None)

@@ -116,8 +116,7 @@ class RouteRow(Row, frozen=True):
 
 
 def route_rows(route: TopicRoute, topic: str | None = None) -> list[RouteRow]:
-    """What the name server tells producers and consumers, one row a broker. ``topic``: its name, if rows of several
-    topics are shown."""
+    """What the name server tells clients, one row a broker. ``topic``: its name, if several are shown."""
     brokers = {broker.broker_name: broker for broker in route.broker_datas}
     return [
         row_of(

@@ -49,8 +49,7 @@ def queues_to_allocate(route: TopicRoute, topic: str) -> list[MessageQueue]:
 
 
 def queues_to_send_to(admin: AdminClient, topic: str) -> list[tuple[MessageQueue, str]]:
-    """Like ``writable_queues``. A missing topic goes to a broker that creates topics, like a producer's first message;
-    RefusedError with code 17 if there is none."""
+    """``writable_queues``; a missing topic goes to a broker that makes it. RefusedError (17) if none does."""
     route = targets.find_route(admin, topic)
     if route is not None:
         return writable_queues(route, topic)

@@ -48,8 +48,7 @@ move have room."""
 
 
 def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) -> list[str]:
-    """The broker names of ``-b`` or ``-c``, separated by commas. With neither, those of the only cluster; UsageError
-    for both. NotFoundError for an unknown name."""
+    """The broker names of ``-b`` or ``-c`` (a,b), else of the only cluster. UsageError, NotFoundError."""
     if brokers is None and clusters is None:
         clusters = targets.only_cluster(info)
     targets.check_one_of(brokers, clusters)
@@ -149,8 +148,7 @@ def logical_progress(
 
 
 def completed(plan: TopicRemappingDetail, info: ClusterInfo) -> TopicRemappingDetail:
-    """The plan with the other brokers of the same clusters, which are told that they have none of the topic's
-    queues."""
+    """The plan with the other brokers of its clusters, which are told that they have none of its queues."""
     configs = dict(plan.broker_config_map)
     total = max(detail_of(name, config).total_queues for name, config in configs.items())
     for names in info.cluster_addr_table.values():
@@ -172,8 +170,7 @@ def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
 
 
 def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
-    """Reads and checks a file of ``write_mapping``. StorageError, MappingError; UsageError for a name that no mapping
-    has."""
+    """Reads a file of ``write_mapping``. StorageError, MappingError; UsageError for a name that none has."""
     try:
         data = without_mark(Path(path.strip()).read_bytes())
         plan = fastjson.loads_untrusted(data, TopicRemappingDetail)
@@ -220,8 +217,7 @@ def _fields(name: str, config: TopicConfigAndQueueMapping) -> dict[str, object]:
 
 
 class MappingWriter:
-    """Writes mappings to the brokers' masters. Stops at the first failure: a partly written mapping is repaired from
-    the file ``after``."""
+    """Writes mappings to masters, up to the first failure: the file ``after`` then repairs them."""
 
     def __init__(self, admin: AdminClient, addrs: Mapping[str, str], after: str | None, *, force: bool):
         self._admin = admin
@@ -281,8 +277,7 @@ class MappingWriter:
 
 
 def rounded_up(offset: int) -> int:
-    """The first logical offset of the mapping item after one that ended at ``offset`` (``blockSeqRoundUp``): at least
-    half a block later."""
+    """Where the mapping item after one that ended at ``offset`` begins (``blockSeqRoundUp``): half a block on."""
     blocks, rest = divmod(offset, BLOCK_COUNT)
     return (blocks + (1 if rest < BLOCK_COUNT // 2 else 2)) * BLOCK_COUNT
 

@@ -133,8 +133,7 @@ _WRITE_QUEUES = "write_queue_nums"
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
-    """``config``: the request to the first broker that answers. ``order``: the queue counts for the name servers, by
-    broker name."""
+    """``config``: the request to the first broker that answers. ``order``: queue counts by broker name."""
 
     on_brokers: list[Step]
     config: TopicConfig
@@ -209,8 +208,7 @@ def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *
 
 
 def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> list[Step]:
-    """Makes the name servers tell producers how many queues an ordered topic has on each broker, by name. Entries for
-    other existing brokers stay."""
+    """Tells producers, by the name servers, the queue counts of an ordered topic by broker. Others stay."""
     known = admin.cluster_info().broker_addr_table
     told = (read_value(admin, ORDER_TOPIC_NAMESPACE, topic) or "").split(";")
     names = {part.partition(":")[0]: part for part in told}

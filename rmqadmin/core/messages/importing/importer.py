@@ -145,8 +145,7 @@ class Importer:
     # --- a round -----------------------------------------------------------------------------------------------------
 
     def _rounds(self, messages: Iterable[ExportedMessage]) -> Iterator[list[Load]]:
-        """The remaining messages in their order. Two messages of one round never go to the same queue. With a rate, a
-        round sends only one message."""
+        """The remaining messages in order, in a round none of one queue; with a rate, one alone."""
         loads: list[Load] = []
         queues: set[MessageQueue] = set()
         size_bytes, done_count = 0, self.progress.done_count
@@ -166,8 +165,7 @@ class Importer:
             yield loads
 
     def _send(self, loads: Sequence[Load]) -> None:
-        """Sends all at once, and waits for their outcomes. If it raises an error, the outcomes of answered messages are
-        still set."""
+        """Sends all at once, and waits. Whatever error it raises, the outcomes of answered messages are set."""
         failure: RocketMQError | None = None
         again = [load for load in loads if load.encoded is not None]
         while again and failure is None:
@@ -258,8 +256,7 @@ class Importer:
         return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
 
     def _queue_for(self, number: int, found: ExportedMessage, topic: str) -> MessageQueue:
-        """One of ``queues_for``, in turn. UsageError for a topic that was not checked because none of its messages can
-        be sent."""
+        """One of ``queues_for``, in turn. UsageError for a topic none of whose messages can be sent."""
         if topic not in self._queues:
             raise UsageError(NO_TOPIC)
         queues = [queue for queue, _ in self._queues[topic]]

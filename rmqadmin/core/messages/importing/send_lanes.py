@@ -169,8 +169,7 @@ class Lanes:
         )  # fmt: skip
 
     def answers(self) -> list[tuple[Load, Command | None]]:
-        """The answers to at least one pending message, with None for a message that gets no answer. [] if none is
-        pending."""
+        """The answers to one pending message at least, None where none comes. [] if none is pending."""
         from rmqreplay.sending.pipeline import wait_for_answers
 
         found = []
@@ -180,8 +179,7 @@ class Lanes:
         return found
 
     def result(self, load: Load, answer: Command | None) -> SendResult:
-        """The result in an answer. RefusedError if the broker refused; ConnectError or RequestTimeoutError if there is
-        no answer."""
+        """The result in an answer. RefusedError; ConnectError or RequestTimeoutError without one."""
         assert load.queue is not None
         assert load.encoded is not None
         if answer is None:

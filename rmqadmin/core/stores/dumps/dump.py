@@ -142,8 +142,7 @@ class DumpedLog(Dump[LogRow], frozen=True):
 
 
 def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogRow]:
-    """The records and the damage. ``window`` counts log offsets. With a topic or queue, damage is still shown, because
-    nobody knows what it belonged to."""
+    """Records and damage, which is of no topic or queue. ``window`` counts log offsets."""
     from rmqserver.store.checks.found_files import commit_log_of
     from rmqserver.store.checks.log_walk import LogStretch, walk
 

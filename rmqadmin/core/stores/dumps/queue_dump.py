@@ -41,8 +41,7 @@ class DumpedQueues(Dump[QueueUnitRow], frozen=True):
 
 
 def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
-    """The units. ``window`` counts queue offsets. StorageError if the queues are not kept in files; UsageError if the
-    queue does not exist."""
+    """The units. ``window``: queue offsets. StorageError if they are in no files; UsageError for no such queue."""
     from rmqserver.store.checks.survey import Queues
 
     if found.queues is not Queues.FILES:

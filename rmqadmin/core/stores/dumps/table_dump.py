@@ -44,8 +44,7 @@ class DumpedCheckpoints(Dump[CheckpointRow], frozen=True):
 
 
 def table_rows(found: Survey, window: DumpWindow) -> Iterator[StoredEntryRow]:
-    """The entries of all tables, or of the one named. A table comes from its file or, if that cannot be used, from its
-    copy. UsageError for an unknown name."""
+    """The entries of all tables, or of the named one, or of their copies. UsageError for an unknown name."""
     from rmqserver.store.checks.found_tables import FoundTables
 
     tables = FoundTables(found.paths.config, found.disk)
