@@ -187,16 +187,14 @@ class Broker(BrokerAssembly):
         if self.slave is not None:
             self.slave.load()
         else:
-            self._load_deliveries(recovered)
+            # A slave leaves deliveries to its master.
+            self.delays.load()
+            self.delays.hold_back()
+            self.transactions.load()
+            self.timers.load(clean=recovered.was_clean)
+            offsets_path = Path(self.files.directory, self.offsets.file_name)
+            self.load_pop(None if recovered.was_clean else _written_ms(offsets_path))
             forget_slave_note(self.files)
-
-    def _load_deliveries(self, recovered: Recovered) -> None:
-        """Loads the state of deliveries, which a slave leaves to its master."""
-        self.delays.load()
-        self.delays.hold_back()
-        self.transactions.load()
-        self.timers.load(clean=recovered.was_clean)
-        self.load_pop(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
 
     def answer_all(self) -> None:
         """Answers every request that still waits. To be called before ``close``, when the tasks have ended, if

@@ -169,15 +169,6 @@ class Registration:
         return self._config.register_broker_timeout_ms / 1000
 
 
-def _route_in_untrusted(answer: Command | None) -> TopicRoute | None:
-    """The route in the answer; None also if it cannot be read."""
-    if answer is None or answer.code != ResponseCode.SUCCESS:
-        return None
-    with contextlib.suppress(ProtocolError):
-        return fastjson.loads_untrusted(answer.body, TopicRoute)
-    return None
-
-
 class _Link(Service):
     """The link to one nameserver. A nameserver sends us no requests that need an answer, so there are no handlers."""
 
@@ -222,7 +213,11 @@ class _Link(Service):
         assert self._connection is not None
 
         def on_answer(answer: Command | None) -> None:
-            on_route(_route_in_untrusted(answer))
+            route = None
+            if answer is not None and answer.code == ResponseCode.SUCCESS:
+                with contextlib.suppress(ProtocolError):
+                    route = fastjson.loads_untrusted(answer.body, TopicRoute)
+            on_route(route)
 
         header = RouteHeader(topic=topic)
         ext = signed(header, b"", self._owner.credentials)

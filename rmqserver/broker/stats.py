@@ -246,16 +246,13 @@ class BrokerStats:
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
         """The answer of 315 VIEW_BROKER_STATS_DATA. None for a statistic that is not counted."""
-        flow = self._find(name, key)
-        return flow.answer(of_bytes=name.endswith("_SIZE")) if flow is not None else None
-
-    def _find(self, name: str, key: str) -> Flow | None:
+        topic, _, group = key.rpartition("@")
+        flow = self._others.get((name, key))
         if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
-            return self.puts.get(key)
-        if name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
-            topic, _, group = key.rpartition("@")
-            return self.gets.get((topic, group))
-        return self._others.get((name, key))
+            flow = self.puts.get(key)
+        elif name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
+            flow = self.gets.get((topic, group))
+        return flow.answer(of_bytes=name.endswith("_SIZE")) if flow is not None else None
 
     def _is_system(self, topic: str) -> bool:
         return is_system_topic(topic) or topic in self._own_topics

@@ -266,8 +266,13 @@ class Connection:
             door = self.service.other_door(self, error.protocol)
             if door is not None:
                 self.go_through(door, error.data)
-            else:
-                self._turn_away(error)
+                return
+            farewell = _FAREWELLS.get(error.protocol)
+            if farewell is not None:
+                with contextlib.suppress(OSError):
+                    self.sock.send(self.pump.to_send([farewell]))
+            self.service.turned_away(self, error.protocol)
+            self.close(f"protocol error: {error}")
         elif isinstance(error, PumpError):
             with contextlib.suppress(OSError):
                 self.sock.send(self.pump.to_send(()))
@@ -280,14 +285,6 @@ class Connection:
         else:  # our own mistake, which must not end the service for others
             log.error("event=failed service=%s peer=%s", self.service.name, self.address, exc_info=error)
             self.close("an error of the server")
-
-    def _turn_away(self, error: OtherProtocolError) -> None:
-        farewell = _FAREWELLS.get(error.protocol)
-        if farewell is not None:
-            with contextlib.suppress(OSError):
-                self.sock.send(self.pump.to_send([farewell]))
-        self.service.turned_away(self, error.protocol)
-        self.close(f"protocol error: {error}")
 
     # --- bytes out ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, Heartbeat
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import ConsumerGroupHeader, UnregisterClientHeader
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
@@ -48,8 +48,11 @@ class Membership:
             consume_type = enum_name(data.consume_type, CONSUME_TYPES)
             if consume_type == CONSUME_ACTIVELY and self._config.reject_pull_consumer_enable:
                 continue
-            if not self._prepare_group(data):
+            group_config = self._groups.find(data.group_name)
+            if group_config is None:  # it is not allowed
                 continue
+            flag = UNIT_SUBSCRIBED if data.unit_mode else 0
+            self._topics.create_system(retry_topic(data.group_name), group_config.retry_queue_nums, topic_sys_flag=flag)
             if heartbeat.heartbeat_fingerprint:
                 wants_subscriptions |= self._is_news(data.group_name, heartbeat)
             is_changed = self._clients.register_consumer(
@@ -71,15 +74,6 @@ class Membership:
                 self._clients.tell_members(group)
 
         return wants_subscriptions, tell_members
-
-    def _prepare_group(self, data: ConsumerData) -> bool:
-        """Creates the group and its retry topic if they are missing. Returns False if the group is not allowed."""
-        group = self._groups.find(data.group_name)
-        if group is None:
-            return False
-        flag = UNIT_SUBSCRIBED if data.unit_mode else 0
-        self._topics.create_system(retry_topic(data.group_name), group.retry_queue_nums, topic_sys_flag=flag)
-        return True
 
     def _is_news(self, group: str, heartbeat: Heartbeat) -> bool:
         """Whether the client must send its subscriptions, because the group is not known to have these."""

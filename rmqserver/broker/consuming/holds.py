@@ -167,21 +167,18 @@ class Holds:
             else:
                 del waiting[held]
         for key in held.line_keys:
-            self._leave(key, held)
+            lines = self._lines[key]
+            del lines[held.line][held]
+            if not lines[held.line]:
+                del lines[held.line]
+                if not lines:
+                    del self._lines[key]
         if held.waiter.closed:
             return
         try:
             held.go_on()
         except Exception:  # one failing request must not break the round that made its message visible
             log.exception("event=held-request-failed keys=%r", held.keys)
-
-    def _leave(self, key: WakeKey, held: Held) -> None:
-        lines = self._lines[key]
-        del lines[held.line][held]
-        if not lines[held.line]:
-            del lines[held.line]
-            if not lines:
-                del self._lines[key]
 
     def give_up(self) -> None:
         """Ends all waiting because the store closes, while clients stay. Requests that only read go on now. Clients of

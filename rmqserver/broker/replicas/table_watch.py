@@ -56,7 +56,7 @@ class TableWatch:
             return False
         self._answer(broker_id, HaInfoHeader())
         self._watchers[broker_id] = _Watcher(peer, stamp, tell)
-        self._news()
+        self._watchers_changed.unpark_all()
         if stamp != self._stamp:
             self._tell(broker_id)
         return True
@@ -108,10 +108,7 @@ class TableWatch:
     def peer_gone(self, peer: Peer) -> None:
         if self.is_watching(peer):
             self._watchers = {key: each for key, each in self._watchers.items() if each.peer is not peer}
-            self._news()
-
-    def _news(self) -> None:
-        self._watchers_changed.unpark_all()
+            self._watchers_changed.unpark_all()
 
     async def run(self) -> None:
         """Runs until cancelled."""

@@ -70,7 +70,9 @@ class Repeats:
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
             _check_plain(asked_queue_id, message.topic, message.properties)
-            return self._numbered(message, _parsed(number))
+            parsed = _parsed(number)
+            places = self._found(LineKey(parsed.producer_id, message.topic, message.queue_id), parsed)
+            return self._first_at(places[0], message) if places else None
         if self._config.unique_key_check_ms:
             return self._keys.first(message)
         return None
@@ -121,11 +123,7 @@ class Repeats:
             text = f"{props.PRODUCER_SEQ} {first.render()} to {key.topic}, queue {key.queue_id}: {error}"
             raise Refused(ResponseCode.ILLEGAL_OPERATION, text) from None
 
-    def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
-        places = self._found(LineKey(number.producer_id, message.topic, message.queue_id), number)
-        if not places:
-            return None
-        (place,) = places
+    def _first_at(self, place: StoredPlace, message: NewMessage) -> First:
         data = self._store.get_record(place.log_offset)
         # Without a record, readers do not see it yet, or retention has deleted it.
         host = decode_record_untrusted(data).store_host if data is not None else message.store_host

@@ -144,7 +144,11 @@ class Rewrites:
         if message.sys_flag & TRANSACTION_PREPARED or message.topic == TRANSACTION_HALF_TOPIC:
             return
         self._timer(message)
-        self._delay(message)
+        # ``HookUtils.transformDelayLevelMessage``: it waits in its level's queue.
+        level = min(delay_level(message.properties), len(self._config.delay_levels_ms))
+        if level > 0:
+            message.properties[props.DELAY] = str(level)
+            _make_wait(message, SCHEDULE_TOPIC, level - 1)
 
     def _timer(self, message: NewMessage) -> None:
         """The first half of ``HookUtils.handleScheduleMessage``, and ``transformTimerMessage``: the message waits in
@@ -166,15 +170,6 @@ class Rewrites:
             return
         properties[props.TIMER_OUT_MS] = str(out_ms)
         _make_wait(message, TIMER_TOPIC, 0)
-
-    def _delay(self, message: NewMessage) -> None:
-        """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with
-        its real target in its properties."""
-        level = min(delay_level(message.properties), len(self._config.delay_levels_ms))
-        if level <= 0:
-            return
-        message.properties[props.DELAY] = str(level)
-        _make_wait(message, SCHEDULE_TOPIC, level - 1)
 
 
 def _make_wait(message: NewMessage, topic: str, queue_id: int) -> None:
@@ -232,17 +227,13 @@ class TimerSlots:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
         precision_ms = self._timer_store.precision_ms
         out_ms = (deliver_ms - 1) // precision_ms * precision_ms
-        _check_congestion(self._timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
+        load, limit = self._timer_store.load_of(out_ms), config.timer_congest_num_each_slot
+        # ``TimerMessageStore.isReject``. Between once and twice the limit, chance decides. As in Apache's broker, the
+        # fuller the slot, the fewer are refused.
+        if load > limit and (load >= 2 * limit or random.randrange(1000) > 1000 * (load - limit) / limit):
+            text = (
+                f"timer message is under flow control, max num limit is {2 * limit} or the current value is greater "
+                f"than {limit} and less than {2 * limit}, trigger random flow control"
+            )
+            raise Refused(ResponseCode.SYSTEM_ERROR, text)
         return out_ms
-
-
-def _check_congestion(load: int, limit: int) -> None:
-    """``TimerMessageStore.isReject``. Between once and twice the limit, chance decides. As in Apache's broker, the
-    fuller the slot, the fewer are refused."""
-    if load <= limit or (load < 2 * limit and random.randrange(1000) <= 1000 * (load - limit) / limit):
-        return
-    text = (
-        f"timer message is under flow control, max num limit is {2 * limit} or the current value is greater than "
-        f"{limit} and less than {2 * limit}, trigger random flow control"
-    )
-    raise Refused(ResponseCode.SYSTEM_ERROR, text)

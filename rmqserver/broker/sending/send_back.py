@@ -19,7 +19,7 @@ from rmqproto.pop import normal_topic
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import times_max, to_dead_letters
 from rmqserver.operation import SEE_FAQ, Refused
-from rmqserver.store.new_message import NewMessage, copy_for
+from rmqserver.store.new_message import copy_for
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
@@ -59,7 +59,13 @@ class SendBacks:
     def load(self, header: SendBackHeader, peer: Peer) -> Returned | None:
         """What comes back; None if the group keeps nothing for another time. It may wait for the device. Raises Refused
         if nothing can come back."""
-        group = self._group_of(header, peer)
+        group = self._groups.find(header.group)
+        if group is None:
+            text = f"subscription group not exist, {header.group} {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not self._config.broker_permission & PERM_WRITE:
+            own_ip = self._address.ip(peer.local_addr)
+            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending message is forbidden")
         if group.retry_queue_nums <= 0:
             return None
         record = self._store.get_record(header.offset)
@@ -74,7 +80,12 @@ class SendBacks:
         commits past the message then, so in sync mode it waits for the flush. Raises Refused."""
         group, message = returned
         topic, queue_id = self._retry_queue(header, group)
-        copy = _copy_of(message, header.group, topic, queue_id, self._address.record_host(peer))
+        properties = props.parse_untrusted(message.properties_raw)
+        properties.setdefault(props.RETRY_TOPIC, normal_topic(message.topic, header.group))
+        properties[props.WAIT] = "false"
+        copy = copy_for(message, topic, queue_id, properties)
+        copy.store_host = self._address.record_host(peer)
+        copy.reconsume_times = min(copy.reconsume_times + 1, INT_MAX)
         times = times_max(group, client_version, header.max_reconsume_times)
         if header.delay_level < 0 or message.reconsume_times >= times:
             to_dead_letters(copy, header.group, self._topics)
@@ -92,16 +103,6 @@ class SendBacks:
         if on_done is not None:
             self._put.when_stored({}, on_done)
 
-    def _group_of(self, header: SendBackHeader, peer: Peer) -> SubscriptionGroupConfig:
-        group = self._groups.find(header.group)
-        if group is None:
-            text = f"subscription group not exist, {header.group} {SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        if not self._config.broker_permission & PERM_WRITE:
-            own_ip = self._address.ip(peer.local_addr)
-            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending message is forbidden")
-        return group
-
     def _retry_queue(self, header: SendBackHeader, group: SubscriptionGroupConfig) -> tuple[str, int]:
         topic = retry_topic(header.group)
         flag = UNIT_SUBSCRIBED if header.unit_mode else 0
@@ -109,13 +110,3 @@ class SendBacks:
         if not config.perm & PERM_WRITE:
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         return topic, random.randrange(group.retry_queue_nums)
-
-
-def _copy_of(message: StoredMessage, group: str, topic: str, queue_id: int, store_host: bytes) -> NewMessage:
-    properties = props.parse_untrusted(message.properties_raw)
-    properties.setdefault(props.RETRY_TOPIC, normal_topic(message.topic, group))
-    properties[props.WAIT] = "false"
-    copy = copy_for(message, topic, queue_id, properties)
-    copy.store_host = store_host
-    copy.reconsume_times = min(copy.reconsume_times + 1, INT_MAX)
-    return copy

@@ -151,17 +151,13 @@ class Targets:
             raise Refused(ResponseCode.INVALID_PARAMETER, problem)
         if topic in SEND_FORBIDDEN_TOPICS:
             raise Refused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
-        found = found or self._create(header)
+        is_retry = topic.startswith(RETRY_PREFIX)
+        found = found or self._topics.create_on_send(
+            topic, header.default_topic, header.default_topic_queue_nums, header.is_unit and not is_retry
+        )
+        if found is None and is_retry:
+            flag = UNIT_SUBSCRIBED if header.is_unit else 0
+            found = self._topics.create_system(topic, RETRY_QUEUE_NUMS, topic_sys_flag=flag)
         if found is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{SEE_FAQ}")
         return found
-
-    def _create(self, header: SendHeader) -> TopicConfig | None:
-        is_retry = header.topic.startswith(RETRY_PREFIX)
-        created = self._topics.create_on_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, header.is_unit and not is_retry
-        )
-        if created is None and is_retry:
-            flag = UNIT_SUBSCRIBED if header.is_unit else 0
-            created = self._topics.create_system(header.topic, RETRY_QUEUE_NUMS, topic_sys_flag=flag)
-        return created

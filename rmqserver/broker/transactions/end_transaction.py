@@ -75,27 +75,26 @@ class EndTransactions:
     def end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
         """Ends the transaction of the half message ``record``. ``on_done`` is called once, when that is as safe as its
         producer is promised. Raises Refused; that is logged, since producers do not wait for the answer."""
+        decision = header.commit_or_rollback
         try:
-            self._end(header, record, on_done)
+            if decision == ROLLBACK:
+                self.roll_back(header, record)
+            elif decision == COMMIT:
+                self.commit(header, record)
+            else:
+                text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
+                raise Refused(ResponseCode.SYSTEM_ERROR, text)
         except Refused as refused:
             log.warning("event=transaction-not-ended group=%s key=%s log_offset=%d code=%d reason=%r",
                         header.producer_group, header.msg_id, header.commit_log_offset, refused.code,
                         refused.remark)  # fmt: skip
             raise
-
-    def _end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
-        decision = header.commit_or_rollback
+        if on_done is None:
+            return
         if decision == ROLLBACK:
-            self.roll_back(header, record)
-            if on_done is not None:
-                on_done(Outcome(ResponseCode.SUCCESS, UNSET_REMARK))
-        elif decision == COMMIT:
-            self.commit(header, record)
-            if on_done is not None:
-                self._put.when_stored({}, lambda outcome: on_done(_UNAVAILABLE if outcome.is_lost else STORED))
+            on_done(Outcome(ResponseCode.SUCCESS, UNSET_REMARK))
         else:
-            text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
-            raise Refused(ResponseCode.SYSTEM_ERROR, text)
+            self._put.when_stored({}, lambda outcome: on_done(_UNAVAILABLE if outcome.is_lost else STORED))
 
     def commit(self, header: EndTransactionHeader, record: bytes | None) -> None:
         """Puts the message that consumers see into this round, once. Raises Refused if ``record`` is no such half

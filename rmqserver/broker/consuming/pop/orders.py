@@ -82,26 +82,23 @@ class Orders:
         self._table = from_file(self._files.load(FILE_NAME), _File, FILE_NAME).table
 
     def save(self) -> None:
-        """Saves the table if anything changed since the last time."""
+        """Saves the table if anything changed since the last time, without what is not used any more."""
         if self._is_changed:
             self._is_changed = False
-            self._forget_unused()
+            oldest_ms = self._clock_ms() - UNUSED_MAX_MS
+            for key, queues in list(self._table.items()):
+                topic, _, group = key.partition(SEPARATOR)
+                if self._topics.get(topic) is None or self._groups.get(group) is None:
+                    queues.clear()
+                for queue_id in [each for each, out in queues.items() if out.last_consume_timestamp < oldest_ms]:
+                    del queues[queue_id]
+                if not queues:
+                    del self._table[key]
             self._files.save(FILE_NAME, self.document())
 
     def document(self) -> Document:
         document: Document = msgspec.to_builtins(_File(order_info_count=self.count, table=self._table))
         return document
-
-    def _forget_unused(self) -> None:
-        oldest_ms = self._clock_ms() - UNUSED_MAX_MS
-        for key, queues in list(self._table.items()):
-            topic, _, group = key.partition(SEPARATOR)
-            if self._topics.get(topic) is None or self._groups.get(group) is None:
-                queues.clear()
-            for queue_id in [each for each, out in queues.items() if out.last_consume_timestamp < oldest_ms]:
-                del queues[queue_id]
-            if not queues:
-                del self._table[key]
 
     def blocked_until_ms(
         self, group: str, topic: str, queue_id: int, attempt_id: str | None, invisible_time_ms: int

@@ -150,10 +150,15 @@ class Reviver:
         return (result.records() if result.status is GetStatus.FOUND else []), result.next_offset
 
     def load(self, offsets_saved_ms: int | None) -> None:
-        """At a start, with the offsets loaded. ``offsets_saved_ms``: after a crash, when they were last saved."""
+        """At a start, with the offsets loaded. ``offsets_saved_ms``: after a crash, when they were last saved. Messages
+        that were popped since then are not popped again before their time is over. Check points say how far their group
+        had come; older ones may precede an operator's reset, so they are skipped."""
         self._hold_back()
         if offsets_saved_ms is not None:
-            self._catch_up(offsets_saved_ms)
+            for queue_id in range(self._log.queue_nums):
+                start = self._store.offset_for_time(self._log.topic, queue_id, offsets_saved_ms)
+                for message in self._store.messages(self._log.topic, queue_id, start):
+                    self._move_behind(message, offsets_saved_ms)
 
     def _hold_back(self) -> None:
         """A committed offset that its queue does not have is about another log, or a longer one. The queue
@@ -170,15 +175,6 @@ class Reviver:
                 self._revived_ms[queue_id] = self._store.newest_store_time_ms - LATE_MAX_MS
         if found:
             log.warning("event=revive-log-read-again topic=%s from='%s'", self._log.topic, " ".join(found))
-
-    def _catch_up(self, since_ms: int) -> None:
-        """After a crash: messages that were popped since the offsets were saved are not popped again before their time
-        is over. Check points say how far their group had come; older ones may precede an operator's reset, so they are
-        skipped."""
-        for queue_id in range(self._log.queue_nums):
-            start = self._store.offset_for_time(self._log.topic, queue_id, since_ms)
-            for message in self._store.messages(self._log.topic, queue_id, start):
-                self._move_behind(message, since_ms)
 
     def _move_behind(self, message: StoredMessage, since_ms: int) -> None:
         """Moves the group's offset behind the messages of a check point."""
