@@ -82,7 +82,6 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     files.close()
 
 
-@pytest.mark.trio
 async def test_who_waits_for_a_thread_at_the_end_is_told(store: MessageStore) -> None:
     told: list[Exception | None] = []
     result = store.get("T", 0, 0, 32, cached_only=True)

@@ -107,7 +107,6 @@ async def told(registration: Registration) -> None:
     await event.wait()
 
 
-@pytest.mark.trio
 async def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCKETMQ_ZONE", "z1")
     nameserver = Watched()
@@ -121,7 +120,6 @@ async def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
         assert nameserver.routes.topics() == ["T", "U"]
 
 
-@pytest.mark.trio
 async def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
     """The caller used to get no answer, and the broker registered with the nameserver anew."""
 
@@ -141,7 +139,6 @@ async def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
         assert nameserver.singles == ["V"]
 
 
-@pytest.mark.trio
 async def test_who_asks_for_a_route_does_not_wait_for_a_nameserver_that_hangs() -> None:
     class Hung(Watched):
         def route(self, request: Request[RouteHeader], connection: Connection) -> None:  # type: ignore[override]
@@ -155,7 +152,6 @@ async def test_who_asks_for_a_route_does_not_wait_for_a_nameserver_that_hangs() 
             assert await receive.receive() is None
 
 
-@pytest.mark.trio
 async def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
@@ -165,7 +161,6 @@ async def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
         assert nameserver.routes.topics() == ["T", "U"]
 
 
-@pytest.mark.trio
 async def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
@@ -178,7 +173,6 @@ async def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_t
         assert len(nameserver.registered) <= 3
 
 
-@pytest.mark.trio
 async def test_topics_made_one_by_one_are_told_one_by_one() -> None:
     """Each topic used to be sent with all others: 1,000 more beside 10,000 took minutes."""
     nameserver = Watched()
@@ -196,7 +190,6 @@ async def test_topics_made_one_by_one_are_told_one_by_one() -> None:
         assert len(nameserver.registered) == 1
 
 
-@pytest.mark.trio
 async def test_a_nameserver_that_takes_no_single_topic_is_told_all() -> None:
     nameserver = Watched(is_old=True)
     broker = Broker(nameserver)
@@ -209,7 +202,6 @@ async def test_a_nameserver_that_takes_no_single_topic_is_told_all() -> None:
             assert len(nameserver.registered) == count
 
 
-@pytest.mark.trio
 async def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)
@@ -220,7 +212,6 @@ async def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
         assert nameserver.singles == []
 
 
-@pytest.mark.trio
 async def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a registration shows that the broker lives; a nameserver forgets it after two minutes."""
     monkeypatch.setattr(registration_module, "PERIOD_MIN_MS", 1)
@@ -232,7 +223,6 @@ async def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeyp
             await told(registration)
 
 
-@pytest.mark.trio
 async def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -252,7 +242,6 @@ async def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
         await registration.unregister()
 
 
-@pytest.mark.trio
 async def test_without_nameservers_nobody_waits() -> None:
     broker = Broker()
     async with running(broker) as registration:
@@ -261,7 +250,6 @@ async def test_without_nameservers_nobody_waits() -> None:
         await registration.unregister()
 
 
-@pytest.mark.trio
 async def test_unregistering_and_a_connection_that_breaks() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)

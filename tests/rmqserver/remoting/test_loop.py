@@ -28,8 +28,6 @@ from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 
-pytestmark = pytest.mark.trio
-
 GROUP = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 HEARTBEAT = RequestCode.HEART_BEAT
 LIMIT_S = 120

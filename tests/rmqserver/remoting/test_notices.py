@@ -18,7 +18,6 @@ LIMIT_S = 30
 CODE = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
 
-@pytest.mark.trio
 async def test_simultaneous_first_notices_take_one_connection_and_keep_their_order() -> None:
     """Each opened a connection of its own, of which all but the last were forgotten, open."""
     loop = Loop()
@@ -49,7 +48,6 @@ async def test_simultaneous_first_notices_take_one_connection_and_keep_their_ord
     assert [command.ext["consumerGroup"] for command in heard] == list("012345")
 
 
-@pytest.mark.trio
 async def test_only_so_many_wait_for_receivers_that_do_not_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -87,7 +85,6 @@ async def test_only_so_many_wait_for_receivers_that_do_not_answer(
     assert caplog.text.count("event=notice-dropped") == 1
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("port", ["", "x", "0", "-1", "1_0", "\u0663", "65536", "7" * 20])
 async def test_an_address_of_another_server_that_is_none_ends_nothing(port: str) -> None:
     """Anyone may register one with a nameserver, which notifies it: a port of 20 digits ended the nameserver."""

@@ -68,7 +68,6 @@ def bench(tmp_path: Path) -> Any:
     made.close()
 
 
-@pytest.mark.trio
 async def test_message_is_delivered_when_its_time_has_come(bench: Bench) -> None:
     bench.wait()
     bench.clock.now_ms += LEVEL_MS - 1
@@ -80,7 +79,6 @@ async def test_message_is_delivered_when_its_time_has_come(bench: Bench) -> None
     assert not await bench.deliver()
 
 
-@pytest.mark.trio
 async def test_time_further_off_than_the_level_is_long_does_not_count(bench: Bench) -> None:
     """The clock was set back, or the levels were longer when the message came: it must not wait for years."""
     bench.wait()
@@ -90,7 +88,6 @@ async def test_time_further_off_than_the_level_is_long_does_not_count(bench: Ben
     assert count_due(queue, 0, bench.clock.now_ms, LEVEL_MS) == 1
 
 
-@pytest.mark.trio
 async def test_damaged_and_half_messages_are_passed_over(bench: Bench) -> None:
     bench.wait(topic="RMQ_SYS_TRANS_HALF_TOPIC")
     put(bench.store, SCHEDULE_TOPIC, 0, b"no real topic")
@@ -104,7 +101,6 @@ async def test_damaged_and_half_messages_are_passed_over(bench: Bench) -> None:
     assert bench.store.get("T", 0, 0, 9).records()[0].count(b"good") == 1
 
 
-@pytest.mark.trio
 async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> None:
     """The copies before it are delivered once, and the refused one is not lost."""
     for body in (b"first", b"x" * 900, b"last"):
@@ -121,7 +117,6 @@ async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> Non
     assert (bench.delivered(), bench.delays.offsets) == (3, {1: 3})
 
 
-@pytest.mark.trio
 async def test_copy_that_can_never_be_put_holds_up_none_behind_it(tmp_path: Path) -> None:
     """The copy's properties would also name its place in a light queue, and they have no room for that."""
     bench = Bench(tmp_path, has_light_queues=True)
@@ -133,7 +128,6 @@ async def test_copy_that_can_never_be_put_holds_up_none_behind_it(tmp_path: Path
     bench.close()
 
 
-@pytest.mark.trio
 async def test_what_comes_where_another_log_had_delivered_already_is_delivered(bench: Bench) -> None:
     """A slave knows how far its master has delivered, even beyond its own copy of the log. As the master's successor it
     used to pass over new messages until there were as many, and what only the master's log has delivered."""
@@ -149,7 +143,6 @@ async def test_what_comes_where_another_log_had_delivered_already_is_delivered(b
     assert bench.store.get("T", 0, 0, 9).records()[1].count(b"new") == 1
 
 
-@pytest.mark.trio
 async def test_what_was_delivered_before_the_clock_went_back_stays_delivered(bench: Bench) -> None:
     bench.wait(b"first")
     bench.clock.now_ms -= 3_600_000
@@ -161,7 +154,6 @@ async def test_what_was_delivered_before_the_clock_went_back_stays_delivered(ben
     assert bench.delays.offsets == {1: 1}
 
 
-@pytest.mark.trio
 async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Path) -> None:
     """If it were saved before, a power cut in between would lose the messages."""
     bench = Bench(tmp_path, FlushMode.SYNC)
@@ -181,7 +173,6 @@ async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Pat
     bench.close()
 
 
-@pytest.mark.trio
 async def test_nor_before_they_are_at_all_brokers_that_are_in_sync(tmp_path: Path) -> None:
     """Another broker may be elected without the copies, and this one then cuts them off. Whoever led later from these
     files would pass the messages over."""

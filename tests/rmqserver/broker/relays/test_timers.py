@@ -103,7 +103,6 @@ def bench(tmp_path: Path, clock: Clock) -> Iterator[Bench]:
     made.stop()
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize(
     ("properties", "due_ms"),
     [
@@ -121,7 +120,6 @@ async def test_is_delivered_at_the_end_of_its_second(bench: Bench, properties: d
     assert await bench.at(due_ms) == [b"body"]
 
 
-@pytest.mark.trio
 async def test_how_late_is_told_until_all_is_delivered(bench: Bench) -> None:
     bench.send(TIMER_DELAY_SEC=2)
     await bench.settle()
@@ -132,7 +130,6 @@ async def test_how_late_is_told_until_all_is_delivered(bench: Bench) -> None:
     assert late_ms(START_MS + 22_300) == 300
 
 
-@pytest.mark.trio
 async def test_what_is_delivered(bench: Bench) -> None:
     """As Apache's broker does it: the properties of the waiting message stay, and two times are added."""
     bench.send(TIMER_DELAY_SEC=2, WAIT="true")
@@ -147,7 +144,6 @@ async def test_what_is_delivered(bench: Bench) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.trio
 async def test_a_message_read_after_its_time_is_delivered_at_once(bench: Bench) -> None:
     bench.send(TIMER_DELAY_SEC=2)
     assert await bench.at(START_MS + 9000) == [b"body"]
@@ -155,7 +151,6 @@ async def test_a_message_read_after_its_time_is_delivered_at_once(bench: Bench) 
     assert bench.timers.counts.count("T") == 0
 
 
-@pytest.mark.trio
 async def test_a_full_second_does_not_make_the_next_one_late(bench: Bench) -> None:
     for number in range(1000):
         bench.send(b"full", key=str(number), TIMER_DELAY_MS=1000)
@@ -170,7 +165,6 @@ async def test_a_full_second_does_not_make_the_next_one_late(bench: Bench) -> No
     assert len(bench.delivered()) == 1001
 
 
-@pytest.mark.trio
 async def test_a_far_delay_is_rolled_and_delivered_in_time(bench: Bench) -> None:
     bench.send(b"far", TIMER_DELIVER_MS=START_MS + 3 * DAY_MS)
     await bench.settle()
@@ -182,7 +176,6 @@ async def test_a_far_delay_is_rolled_and_delivered_in_time(bench: Bench) -> None
     assert bench.timers.counts.count("T") == 0
 
 
-@pytest.mark.trio
 async def test_recalled_messages_are_dropped_whatever_form_the_key_has(bench: Bench) -> None:
     for key in ("A", "B", "C"):
         bench.send(key.encode(), key=key, TIMER_DELAY_SEC=5)
@@ -194,7 +187,6 @@ async def test_recalled_messages_are_dropped_whatever_form_the_key_has(bench: Be
     assert bench.timers.counts.count("T") == 0
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("between_count", [0, 300])
 async def test_a_recall_counts_though_it_is_read_after_its_time(bench: Bench, between_count: int) -> None:
     """As by a new master, which reads the timer topic from its start, or by a broker that was killed meanwhile."""
@@ -210,7 +202,6 @@ async def test_a_recall_counts_though_it_is_read_after_its_time(bench: Bench, be
     assert bench.timers.counts.count("T") == 0
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("saved", ["", '{"timingCount":{"T":{"count":900},"Gone":{"count":3},"Aa":{"count":1}}}'])
 async def test_after_a_crash_it_is_counted_anew_what_waits(tmp_path: Path, clock: Clock, saved: str) -> None:
     """``Aa`` and ``BB`` have the same hash. Some messages of the first second are delivered, and one of the last four
@@ -242,7 +233,6 @@ async def test_after_a_crash_it_is_counted_anew_what_waits(tmp_path: Path, clock
     last.stop()
 
 
-@pytest.mark.trio
 async def test_a_stop_leaves_exactly_the_rest(tmp_path: Path, clock: Clock) -> None:
     bench = Bench(tmp_path, clock)
     for number in range(100):
@@ -259,7 +249,6 @@ async def test_a_stop_leaves_exactly_the_rest(tmp_path: Path, clock: Clock) -> N
     assert TimerCheckpoint.read(OsDisk(), f"{tmp_path}/config/timercheck").queue_offset == 100
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("step_count", range(12))
 async def test_kill_9_at_any_step_loses_nothing_and_doubles_nothing(
     tmp_path: Path, clock: Clock, step_count: int
@@ -278,7 +267,6 @@ async def test_kill_9_at_any_step_loses_nothing_and_doubles_nothing(
     again.stop()
 
 
-@pytest.mark.trio
 async def test_delivered_counts_when_the_copies_are_on_the_device(
     tmp_path: Path, clock: Clock, autojump_clock: MockClock
 ) -> None:
@@ -307,7 +295,6 @@ async def test_delivered_counts_when_the_copies_are_on_the_device(
     bench.stop()
 
 
-@pytest.mark.trio
 async def test_messages_that_cannot_be_read_are_passed_over(bench: Bench) -> None:
     for properties in ({}, {"TIMER_OUT_MS": "x", "REAL_TOPIC": "T", "REAL_QID": "2"}):
         message = NewMessage(TIMER_TOPIC, 0, 0, 0, 1, HOST, HOST, 0, b"bad", dict(properties))

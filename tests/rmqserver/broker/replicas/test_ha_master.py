@@ -139,7 +139,6 @@ def test_a_slave_goes_on_where_it_is_and_hears_what_comes(master: Master) -> Non
     assert b"news" in slave.copied
 
 
-@pytest.mark.trio
 async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None:
     """It waits anew after each sign of life, and leaves no earlier wait behind."""
     store = MessageStore(tmp_path, StoreOptions(), background=False)
@@ -158,7 +157,6 @@ async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None
     store.close()
 
 
-@pytest.mark.trio
 async def test_a_slave_that_is_far_behind_gets_large_transfers(tmp_path: Path) -> None:
     """And the rest in those of ``haTransferBatchSize``."""
     store, body = MessageStore(tmp_path, StoreOptions(), background=False), bytes(100_000)
@@ -236,7 +234,6 @@ def test_a_report_of_what_was_never_sent_is_refused(master: Master) -> None:
         slave.copy_until(1 << 40, reports=False)
 
 
-@pytest.mark.trio
 async def test_a_slave_whose_next_bytes_have_expired_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,7 +266,6 @@ async def test_a_slave_whose_next_bytes_have_expired_is_refused(
     store.close()
 
 
-@pytest.mark.trio
 async def test_a_slave_s_connection_takes_as_much_as_it_has_room_for(tmp_path: Path) -> None:
     """It used to take 128 KiB at a time, and each portion woke the master."""
     store = MessageStore(tmp_path, background=False)

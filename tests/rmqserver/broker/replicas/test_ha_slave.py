@@ -45,7 +45,6 @@ def read(theirs: socket.socket) -> list[int]:
         return [offset for (offset,) in REPORT.iter_unpack(data)]
 
 
-@pytest.mark.trio
 async def test_it_goes_on_to_report_when_its_clock_is_set_back(
     nursery: trio.Nursery, ends: Ends, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +61,6 @@ async def test_it_goes_on_to_report_when_its_clock_is_set_back(
     assert read(theirs)
 
 
-@pytest.mark.trio
 async def test_a_master_that_does_not_read_gets_whole_reports_and_the_newest_as_soon_as_it_does(ends: Ends) -> None:
     """The reports in between are left out, because the newest one covers them."""
     slave = HaSlave(BrokerConfig(), cast(Any, None))
@@ -86,7 +84,6 @@ async def test_a_master_that_does_not_read_gets_whole_reports_and_the_newest_as_
             nursery.cancel_scope.cancel()
 
 
-@pytest.mark.trio
 async def test_a_copy_is_told_where_its_master_s_log_ends() -> None:
     """Else the memory of a fresh slave fills with a long past that nobody reads."""
     slave, told = HaSlave(BrokerConfig(), cast(Any, None)), []
@@ -99,7 +96,6 @@ async def test_a_copy_is_told_where_its_master_s_log_ends() -> None:
     assert told == [5000]
 
 
-@pytest.mark.trio
 async def test_what_has_come_is_written_when_the_connection_ends(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old log waits for its block to be full; it would have to come again."""
     (ours, theirs), done = ends, []

@@ -28,7 +28,6 @@ class RefusingMaster:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, "not now")
 
 
-@pytest.mark.trio
 async def test_all_is_asked_for_in_apaches_order_whatever_is_refused(parts: BrokerAssembly) -> None:
     master = RefusingMaster()
     link: Any = master
@@ -91,7 +90,6 @@ def copying(parts: BrokerAssembly) -> Copying:
     return Copying(parts)
 
 
-@pytest.mark.trio
 async def test_how_far_things_are_is_taken_when_the_log_is_so_far(copying: Copying, autojump_clock: object) -> None:
     """The copy of a delivered message may not have arrived yet, and the message would be taken for delivered."""
     store = copying.parts.store
@@ -113,7 +111,6 @@ async def test_how_far_things_are_is_taken_when_the_log_is_so_far(copying: Copyi
     assert copying.taken == (2, 2)
 
 
-@pytest.mark.trio
 async def test_of_a_log_that_comes_from_elsewhere_it_means_nothing(copying: Copying, autojump_clock: object) -> None:
     store = copying.parts.store
     copying.master.log_end = 1
@@ -128,14 +125,12 @@ async def test_of_a_log_that_comes_from_elsewhere_it_means_nothing(copying: Copy
     assert copying.taken == (5, 5)
 
 
-@pytest.mark.trio
 async def test_a_master_that_does_not_say_how_far_its_log_goes_is_believed(copying: Copying) -> None:
     copying.master.refuses.add(RequestCode.GET_BROKER_HA_STATUS)
     await copying.round()
     assert copying.taken == (1, 1)
 
 
-@pytest.mark.trio
 async def test_offsets_of_a_topic_that_the_master_has_no_more_go(copying: Copying) -> None:
     """A topic that is made again begins at 0. A group that kept its offset would skip the first messages."""
     copying.parts.topics.put(TopicConfig(topic_name="T"))

@@ -57,7 +57,6 @@ class Master:
         return Command(code=0, body=self.record)
 
 
-@pytest.mark.trio
 async def test_the_last_record_tells_whose_log_it_is(parts: BrokerAssembly) -> None:
     store = parts.store
     link: Any = Master(0, b"")

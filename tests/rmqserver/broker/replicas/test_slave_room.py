@@ -136,7 +136,6 @@ def test_a_disk_that_fills_up_is_noticed_before_a_write_fails(
     assert copy.end_offset == 0
 
 
-@pytest.mark.trio
 async def test_a_full_disk_is_logged_once(
     slave: MessageStore, disk: FillingDisk, caplog: pytest.LogCaptureFixture, autojump_clock: object
 ) -> None:

@@ -50,7 +50,6 @@ def first_stamp(peer: Peer) -> int:
     return stamp
 
 
-@pytest.mark.trio
 async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
     nursery: trio.Nursery, parts: BrokerAssembly, autojump_clock: object
 ) -> None:
@@ -72,7 +71,6 @@ async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
     assert peer.stamps == [stamp + 1, None, None]
 
 
-@pytest.mark.trio
 async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wait(parts: BrokerAssembly) -> None:
     """A copy that was under way had begun before."""
     watch = watch_of(parts)
@@ -122,7 +120,6 @@ class Master:
         return Command(code=0, ext={} if stamp is None else {"tablesStamp": str(stamp), "tablesSame": is_same})
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize(
     ("master", "rounds"),
     [
@@ -164,7 +161,6 @@ class AheadMaster(Master):
         return await super().ask(code)
 
 
-@pytest.mark.trio
 async def test_what_a_slave_has_not_taken_yet_it_does_not_tell_as_copied(
     nursery: trio.Nursery, parts: BrokerAssembly, autojump_clock: object
 ) -> None:

@@ -57,7 +57,6 @@ FILE_SIZE_BYTES = 40_000
 """No multiple of a page."""
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize(("is_supported", "is_in_memory"), [(True, False), (False, False), (True, True)])
 async def test_a_slave_gets_the_log_from_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool, is_in_memory: bool

@@ -64,7 +64,6 @@ def test_commit_is_delivered_with_what_the_producer_sent(start: Start) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.trio
 async def test_rolled_back_message_is_neither_delivered_nor_asked_about(start: Start) -> None:
     bench = start()
     bench.end(bench.send_half(), ROLLBACK)
@@ -111,7 +110,6 @@ def test_message_of_no_transaction_ends_none(start: Start) -> None:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.trio
 async def test_open_transaction_is_asked_about_by_a_copy(start: Start) -> None:
     bench = start()
     bench.send_half(b"one")
@@ -132,7 +130,6 @@ async def test_open_transaction_is_asked_about_by_a_copy(start: Start) -> None:
     assert await bench.check() == []
 
 
-@pytest.mark.trio
 async def test_each_round_asks_until_the_message_is_given_up(start: Start) -> None:
     bench = start("transactionCheckMax=3")
     bench.send_half(b"one")
@@ -149,7 +146,6 @@ async def test_each_round_asks_until_the_message_is_given_up(start: Start) -> No
     assert len(bench.stored(TRANSACTION_CHECK_MAX_TIME_TOPIC)) == 1
 
 
-@pytest.mark.trio
 async def test_message_that_cannot_be_given_up_holds_up_no_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client can fill the table of topics by naming them. That used to end the broker."""
     bench = start("transactionCheckMax=1")
@@ -163,7 +159,6 @@ async def test_message_that_cannot_be_given_up_holds_up_no_other(start: Start, m
     assert bench.bodies(TRANSACTION_CHECK_MAX_TIME_TOPIC) == [b"one", b"two"]
 
 
-@pytest.mark.trio
 async def test_what_the_log_has_lost_holds_up_no_check(start: Start) -> None:
     """Damage of one commit log file, which cost it its rest. The checks used to stay before that for ever, and passed
     over some messages behind it."""
@@ -189,7 +184,6 @@ async def test_what_the_log_has_lost_holds_up_no_check(start: Start) -> None:
     assert queue.half_offset == bench.store.max_offset(TRANSACTION_HALF_TOPIC, 0)
 
 
-@pytest.mark.trio
 async def test_message_older_than_the_log_keeps_is_given_up(start: Start) -> None:
     bench = start("fileReservedTime=1")
     bench.send_half()
@@ -197,7 +191,6 @@ async def test_message_older_than_the_log_keeps_is_given_up(start: Start) -> Non
     assert len(bench.stored(TRANSACTION_CHECK_MAX_TIME_TOPIC)) == 1
 
 
-@pytest.mark.trio
 async def test_another_producer_of_the_group_is_asked_when_the_first_is_gone(start: Start) -> None:
     bench = start()
     bench.send_half()
@@ -211,7 +204,6 @@ async def test_another_producer_of_the_group_is_asked_when_the_first_is_gone(sta
     assert bench.half_messages[-1].properties["TRANSACTION_CHECK_TIMES"] == "2"
 
 
-@pytest.mark.trio
 async def test_log_says_once_a_round_and_group_that_nobody_is_there(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,7 +220,6 @@ async def test_log_says_once_a_round_and_group_that_nobody_is_there(
         ]  # fmt: skip
 
 
-@pytest.mark.trio
 async def test_young_message_holds_up_those_behind_it_alone(start: Start) -> None:
     bench = start()
     bench.send_half(b"old")
@@ -238,7 +229,6 @@ async def test_young_message_holds_up_those_behind_it_alone(start: Start) -> Non
     assert [asked.message.body for asked in await bench.check(TIMEOUT_MS)] == [b"young", b"old"]
 
 
-@pytest.mark.trio
 async def test_immunity_is_no_check_and_ends(start: Start) -> None:
     """Apache's broker counts each of these looks, and gives the message up before it has asked about it."""
     bench = start("transactionCheckMax=2")
@@ -252,7 +242,6 @@ async def test_immunity_is_no_check_and_ends(start: Start) -> None:
     assert bench.bodies() == [b"one"]
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("text", ["-1", "soon", "9" * 5000])
 async def test_immunity_that_is_no_number_is_the_brokers_timeout(start: Start, text: str) -> None:
     bench = start()
@@ -261,7 +250,6 @@ async def test_immunity_that_is_no_number_is_the_brokers_timeout(start: Start, t
     assert len(await bench.check(1)) == 1
 
 
-@pytest.mark.trio
 async def test_end_by_the_first_half_message_reaches_its_immune_copies(start: Start) -> None:
     bench = start()
     half = bench.send_half(b"one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
@@ -283,7 +271,6 @@ def test_end_after_immunity_is_refused_unless_it_answers_a_check(start: Start) -
     assert len(bench.bodies()) == 1
 
 
-@pytest.mark.trio
 async def test_every_copy_is_committed_and_the_message_is_delivered_once(start: Start) -> None:
     """The local transaction took so long that the broker asked twice. All three answers are the same."""
     bench = start()
@@ -296,7 +283,6 @@ async def test_every_copy_is_committed_and_the_message_is_delivered_once(start: 
     assert await bench.check() == []
 
 
-@pytest.mark.trio
 async def test_rollback_of_the_first_half_message_ends_the_copies(start: Start) -> None:
     bench = start()
     half = bench.send_half()
@@ -315,7 +301,6 @@ def test_what_has_ended_is_over_however_late_it_is_ended_again(start: Start, dec
     assert (bench.is_over(half), bench.is_over(half, ROLLBACK)) == (True, True)
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize(("decision", "other"), [(COMMIT, ROLLBACK), (ROLLBACK, COMMIT)])
 async def test_who_answered_a_check_may_say_the_same_by_the_first_half_message(
     start: Start, decision: int, other: int
@@ -330,7 +315,6 @@ async def test_who_answered_a_check_may_say_the_same_by_the_first_half_message(
     assert bench.bodies() == ([b"one"] if decision == COMMIT else [])
 
 
-@pytest.mark.trio
 async def test_clock_that_was_put_back_holds_up_no_check(start: Start) -> None:
     bench = start()
     bench.send_half()
@@ -339,7 +323,6 @@ async def test_clock_that_was_put_back_holds_up_no_check(start: Start) -> None:
     assert await bench.check(3_600_000 + TIMEOUT_MS + 1) != []
 
 
-@pytest.mark.trio
 async def test_with_sync_flush_nobody_is_asked_before_the_copy_is_safe(start: Start) -> None:
     bench = start(flush_mode=FlushMode.SYNC)
     bench.send_half()
@@ -388,7 +371,6 @@ def test_full_op_message_is_written_at_once(start: Start) -> None:
     assert [op.body for op in bench.stored(TRANSACTION_OP_TOPIC)] == [b"0,1,2,"]
 
 
-@pytest.mark.trio
 async def test_progress_is_that_of_apaches_group(start: Start) -> None:
     bench = start()
     for n in range(3):
@@ -412,7 +394,6 @@ def test_progress_is_not_ahead_of_the_device(start: Start) -> None:
     assert bench.parts.offsets.committed(TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, 0) == 1
 
 
-@pytest.mark.trio
 @pytest.mark.parametrize("how", ["restarted", "killed"])
 async def test_open_transactions_are_asked_about_after_a_start(start: Start, how: str) -> None:
     bench = start()
@@ -428,7 +409,6 @@ async def test_open_transactions_are_asked_about_after_a_start(start: Start, how
     bench.close()
 
 
-@pytest.mark.trio
 async def test_commit_whose_op_message_a_kill_took_is_not_asked_about(start: Start) -> None:
     bench = start("messageDelayLevel=1s")
     bench.end(bench.send_half(b"at once"))
@@ -441,7 +421,6 @@ async def test_commit_whose_op_message_a_kill_took_is_not_asked_about(start: Sta
     bench.close()
 
 
-@pytest.mark.trio
 async def test_copy_whose_progress_a_kill_took_is_asked_about_alone(start: Start) -> None:
     bench = start()
     bench.send_half(b"one")
