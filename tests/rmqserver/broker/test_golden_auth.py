@@ -1,13 +1,15 @@
-"""Apache's own exchanges about users and policies (3001 to 3010), played against ours in their recorded order: each
-finds the state that those before it have left."""
+"""Users and policies as tools change them, and requests that nobody knows, as Apache's broker answers them."""
+
+from __future__ import annotations
 
 import pytest
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.tables import SubjectHeader, UserHeader
 from rmqproto.wire import fastjson
 from tests.rmqserver.broker.golden_play import play
+from tests.support.golden import exchange, names
 from tests.support.wire import Wire
 
 
@@ -34,3 +36,13 @@ def test_users_and_policies(admin: Wire, others: None) -> None:
         "3008-AUTH_DELETE_ACL/03", "3003-AUTH_DELETE_USER/01",
     ):  # fmt: skip
         play(admin, name)
+
+
+def is_unknown(name: str) -> bool:
+    answer = exchange(name).recorded_answer
+    return answer is not None and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("name", [name for name in names() if is_unknown(name)])
+def test_unknown_to_both(admin: Wire, name: str) -> None:
+    play(admin, name)

@@ -1,5 +1,5 @@
 """Apache's exchanges of POP, played against our broker, except those with binary headers, which have no room for the
-codes (``test_golden_unknown.py``).
+codes (``test_golden_auth.py``).
 
 The requests have the times and handles of their recording. So a pop is sent with the present time. An acknowledgement
 comes too late, but is answered like any other.
