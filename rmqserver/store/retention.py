@@ -54,7 +54,11 @@ class Retention:
 
     def clean(self, now_ms: int, flushed_offset: int, *, force: bool) -> CleanReport:
         """Files that are not flushed yet stay. What followers hold of removed files goes by ``clean_some``."""
-        report = self._measure()
+        log_path, queue_path = self._directory.commit_log, self._directory.consume_queues
+        log_usage, queue_usage = self._disk.usage(log_path), self._disk.usage(queue_path)
+        self._judge(DISK_FULL, log_path, log_usage)
+        self._judge(CONSUME_QUEUE_DISK_FULL, queue_path, queue_usage)
+        report = CleanReport(log_usage.used_percent, queue_usage.used_percent)
         self._delete_log_files(report, now_ms, flushed_offset, force)
         if report.deleted_log_files:
             log_min = self._log.min_offset
@@ -90,13 +94,6 @@ class Retention:
         if usage.usable_bytes >= free_min:
             return ""
         return f"disk of {path} has {usage.usable_bytes >> 20} MiB left, the limit is {free_min >> 20} MiB"
-
-    def _measure(self) -> CleanReport:
-        log_path, queue_path = self._directory.commit_log, self._directory.consume_queues
-        log_usage, queue_usage = self._disk.usage(log_path), self._disk.usage(queue_path)
-        self._judge(DISK_FULL, log_path, log_usage)
-        self._judge(CONSUME_QUEUE_DISK_FULL, queue_path, queue_usage)
-        return CleanReport(log_usage.used_percent, queue_usage.used_percent)
 
     def _judge(self, bit: int, path: str, usage: DiskUsage) -> None:
         if reason := self._problem(path, usage):

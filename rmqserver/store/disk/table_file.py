@@ -49,24 +49,16 @@ class TableFile:
     def save(self, others: Document) -> None:
         """Hands the table to the kernel, with ``others`` beside the entries; a large one to the thread."""
         self._others = union(self._others, {**others, self.member: {}})
-        head, texts, end = self._head(), list(self._texts.values()), self._end()
+        texts, names = list(self._texts.values()), list(self._others)
+        at = names.index(self.member)
+        before = b"".join(self._member(name) + b"," for name in names[:at])
+        head = b"{" + before + b"\n\t" + dumps(self.member) + b":{"
+        end = b"\n\t}" + b"".join(b"," + self._member(name) for name in names[at + 1 :]) + b"\n}"
         self._is_large = self._is_large or len(texts) >= LARGE_COUNT
         if self._is_large:
             self._files.write_later(self.name, lambda: _joined(head, texts, end))
         else:
             self._files.write_now(self.name, _joined(head, texts, end))
-
-    # -- the file as text
-
-    def _head(self) -> bytes:
-        """The text before the first entry."""
-        before = list(self._others)[: list(self._others).index(self.member)]
-        return b"{" + b"".join(self._member(name) + b"," for name in before) + b"\n\t" + dumps(self.member) + b":{"
-
-    def _end(self) -> bytes:
-        """The text behind the last entry."""
-        after = list(self._others)[list(self._others).index(self.member) + 1 :]
-        return b"\n\t}" + b"".join(b"," + self._member(name) for name in after) + b"\n}"
 
     def _member(self, name: str) -> bytes:
         return b"\n\t" + dumps(name) + b":" + pretty_value(self._others[name], 1)

@@ -155,7 +155,9 @@ class ConsumeQueue:
             at = self.written_offset * UNIT_SIZE_BYTES
             base = self.segments.base_of(at)
             if not self.segments.bases or base > self.segments.bases[-1]:
-                self._start_file(base, at)
+                file = self.segments.create(base)
+                if at > base:
+                    file.pwrite(PRE_BLANK * ((at - base) // UNIT_SIZE_BYTES), 0)
             end = min(self.max_offset, (base + self.segments.file_size_bytes) // UNIT_SIZE_BYTES)
             start = (self.written_offset - self.tail_first) * UNIT_SIZE_BYTES
             stop = (end - self.tail_first) * UNIT_SIZE_BYTES
@@ -179,11 +181,6 @@ class ConsumeQueue:
         """Files that hold units of records from ``log_offset`` on, and perhaps one before them."""
         is_one = len(self.segments.bases) == 1
         return self.paths_since(self.min_offset if is_one else self.first_at_or_after(log_offset))
-
-    def _start_file(self, base: int, at: int) -> None:
-        file = self.segments.create(base)
-        if at > base:
-            file.pwrite(PRE_BLANK * ((at - base) // UNIT_SIZE_BYTES), 0)
 
     def append_recovered(self, offset: int, log_offset: int, size_bytes: int, tags_code: int) -> None:
         """Adds a unit that recovery found in the log, unless the queue has it already (Apache's

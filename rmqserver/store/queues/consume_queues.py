@@ -142,22 +142,19 @@ class ConsumeQueues:
             path = f"{self.directory}/{topic.name}/{queue_id}"
             segments = SegmentedFile(path, self._file_size_bytes, self._disk, self._cache)
             found = ConsumeQueue(topic.name, queue_id, segments)
-            if queue_id in topic.unopened:
-                self._open(found)
+            try:
+                if queue_id in topic.unopened:
+                    found.load(clean=self._was_clean, read_only=self._read_only)
+                    found.forget_before(self.log_min_offset)
+                    if self.log_end_offset is not None:
+                        found.truncate(self.log_end_offset, read_only=self._read_only)
+            except OSError as error:
+                raise storage_error(error, "cannot open consume queue", path) from error
             if self.refuses_short:
                 self._refuse_short(found)
             topic.unopened.discard(queue_id)
             topic.queues[queue_id] = found
         return found
-
-    def _open(self, queue: ConsumeQueue) -> None:
-        try:
-            queue.load(clean=self._was_clean, read_only=self._read_only)
-            queue.forget_before(self.log_min_offset)
-            if self.log_end_offset is not None:
-                queue.truncate(self.log_end_offset, read_only=self._read_only)
-        except OSError as error:
-            raise storage_error(error, "cannot open consume queue", queue.segments.directory) from error
 
     def _refuse_short(self, queue: ConsumeQueue) -> None:
         end = self.ends.of(queue.topic, queue.queue_id)
@@ -294,13 +291,11 @@ class ConsumeQueues:
         for queue in topic.queues.values():
             self.delete_queue(queue)
         for queue_id in topic.unopened:
-            self._delete_unopened(f"{self.directory}/{name}/{queue_id}")
+            path = f"{self.directory}/{name}/{queue_id}"
+            for each in reversed(self._disk.listdir(path)):  # the last first: a crash leaves no gap
+                self._disk.unlink(f"{path}/{each}")
+            self._disk.rmdir(path)
         self._disk.rmdir(f"{self.directory}/{name}")
-
-    def _delete_unopened(self, path: str) -> None:
-        for name in reversed(self._disk.listdir(path)):  # the last first: a crash leaves no gap
-            self._disk.unlink(f"{path}/{name}")
-        self._disk.rmdir(path)
 
     def begin_anew(self, topic: Topic, queue: ConsumeQueue) -> ConsumeQueue:
         """Replaces the queue by an empty one; in a store that is read only, in memory."""

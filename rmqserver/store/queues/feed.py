@@ -109,7 +109,9 @@ class QueueFeed:
         if self._replayed_from is None:
             self._replayed_from = records[0].log_offset
         if self._gaps is None:
-            self._replace_headless()
+            for queue in self._headless:
+                self._queues.begin_anew(self._queues.topics[queue.topic], queue)
+            self._headless.clear()
         self._replay(records)
         self._last_record_offset = records[-1].log_offset
 
@@ -127,11 +129,6 @@ class QueueFeed:
                          queue.topic, queue.queue_id, queue.next_offset, begin)  # fmt: skip
         return min(gaps.values(), default=None)
 
-    def _replace_headless(self) -> None:
-        for queue in self._headless:
-            self._queues.begin_anew(self._queues.topics[queue.topic], queue)
-        self._headless.clear()
-
     def _short(self) -> list[ConsumeQueue]:
         """The opened queues that end before they did when the store was closed."""
         ends = self._queues.ends
@@ -143,9 +140,17 @@ class QueueFeed:
         for found in records:
             topic = topics.get(found.topic) or self._topic(found)
             if topic is not None and (fate := topic.fates[found.sys_flag & FATE_MASK]) & QUEUED:
-                self._add_unit(found, topic, fate)
+                tags = find_bytes(found.properties, b"TAGS\x01")
+                code, _ = topic.tag(tags)
+                if fate & DUE_TIME:
+                    levels = self._options.delay_levels_ms
+                    code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
+                self._add_to(topic, found.queue_id, found.queue_offset, found, code)
                 if has_light_queues and OFFSETS_MARK in found.properties:
-                    self._add_light_units(found)
+                    for name, queue_offset in light_units_untrusted(found.topic, found.properties):
+                        light = topics.get(name) or self._topic(found, name)
+                        if light is not None:
+                            self._add_to(light, LIGHT_QUEUE_ID, queue_offset, found, light.tag(tags)[0])
 
     def take(self, records: list[FoundRecord]) -> list[Mark]:
         """As ``replay``, for a log that is copied while the store is open. Readers see the records once they are
@@ -184,20 +189,6 @@ class QueueFeed:
         except MessageRefused as error:
             _log.error("record at log offset %d passed over: %s", found.log_offset, error)
             return None
-
-    def _add_unit(self, found: FoundRecord, topic: Topic, fate: int) -> None:
-        code, _ = topic.tag(find_bytes(found.properties, b"TAGS\x01"))
-        if fate & DUE_TIME:
-            levels = self._options.delay_levels_ms
-            code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
-        self._add_to(topic, found.queue_id, found.queue_offset, found, code)
-
-    def _add_light_units(self, found: FoundRecord) -> None:
-        for name, queue_offset in light_units_untrusted(found.topic, found.properties):
-            topic = self._queues.topics.get(name) or self._topic(found, name)
-            if topic is not None:
-                code, _ = topic.tag(find_bytes(found.properties, b"TAGS\x01"))
-                self._add_to(topic, LIGHT_QUEUE_ID, queue_offset, found, code)
 
     def _add_to(self, topic: Topic, queue_id: int, queue_offset: int, found: FoundRecord, code: int) -> None:
         queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)

@@ -82,7 +82,11 @@ class Reader:
             if not takes_all or not self._take_run(result, queue, max_count, max_bytes, cached_only):
                 units = queue.units(queue_offset, self._scan_count_max(max_count), cached_only=cached_only)
                 if not units:
-                    return self._without_units(result, queue, queue_offset)
+                    # A file of the queue cannot be read: the next one may be readable.
+                    result.status = GetStatus.OFFSET_FOUND_NULL
+                    units_per_file = queue.segments.file_size_bytes // UNIT_SIZE_BYTES
+                    result.next_offset = (queue_offset // units_per_file + 1) * units_per_file
+                    return result
                 result.walk = Walk(queue_offset, units, max_count, max_bytes, wanted)
         except NotCached as error:
             if not cached_only:
@@ -137,17 +141,17 @@ class Reader:
     def _scan_count_max(self, max_count: int) -> int:
         return max(self._options.filter_scan_bytes_max, max_count * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES
 
-    def _without_units(self, result: GetResult, queue: ConsumeQueue, queue_offset: int) -> GetResult:
-        """For a file of the queue that cannot be read: the next file may be readable."""
-        result.status = GetStatus.OFFSET_FOUND_NULL
-        units_per_file = queue.segments.file_size_bytes // UNIT_SIZE_BYTES
-        result.next_offset = (queue_offset // units_per_file + 1) * units_per_file
-        return result
-
     def _walk(self, result: GetResult, walk: Walk, cached_only: bool) -> bool:
         """Goes unit by unit, as Apache does. False, with nothing changed, if the second stage needs a record whose read
         may wait."""
-        limits, accepts_properties = self._limits(walk), walk.wanted.accepts_properties
+        options, count, size_bytes = self._options, walk.max_count, walk.max_bytes
+        limits = WalkLimits(
+            (min(count, options.transfer_count_in_memory_max), min(size_bytes, options.transfer_bytes_in_memory_max)),
+            (min(count, options.transfer_count_on_disk_max), min(size_bytes, options.transfer_bytes_on_disk_max)),
+            self._log.confirmed_offset - self._memory_bytes,
+            self._log.min_offset,
+        )
+        accepts_properties = walk.wanted.accepts_properties
         if accepts_properties is None:
             walked: UnitWalk = UnitWalk(walk, limits)
             walked.go()
@@ -165,15 +169,6 @@ class Reader:
         if not result.sizes:
             result.status = walked.status
         return True
-
-    def _limits(self, walk: Walk) -> WalkLimits:
-        options, count, size_bytes = self._options, walk.max_count, walk.max_bytes
-        return WalkLimits(
-            (min(count, options.transfer_count_in_memory_max), min(size_bytes, options.transfer_bytes_in_memory_max)),
-            (min(count, options.transfer_count_on_disk_max), min(size_bytes, options.transfer_bytes_on_disk_max)),
-            self._log.confirmed_offset - self._memory_bytes,
-            self._log.min_offset,
-        )
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
         """Finishes ``result``. May wait for the device, and run in any thread, unless ``cached_only``."""

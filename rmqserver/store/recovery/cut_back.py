@@ -30,22 +30,17 @@ def cut_back(root: str, file_size_bytes: int, log_offset: int, disk: Disk) -> No
         disk.sync_directory(paths.commit_log)
         disk.unlink(paths.queue_files)
         if not any(first_record(segments, base) for base in segments.bases):
-            _empty(paths, segments, disk)
+            # Nothing may refer to a record. The log is removed last: without it, a start would refuse the rest.
+            for directory in (paths.consume_queues, paths.index):
+                _remove_below(directory, disk)
+            if disk.is_file(paths.checkpoint):
+                disk.unlink(paths.checkpoint)
+            disk.sync_directory(paths.root)
+            segments.delete_all()
     except OSError as error:
         raise storage_error(error, "cannot cut", error.filename or paths.commit_log) from error
     finally:
         lock.close()
-
-
-def _empty(paths: StoreDirectory, segments: SegmentedFile, disk: Disk) -> None:
-    """If the log has no record, nothing may refer to one. The log is removed last: without it, a start would refuse the
-    rest."""
-    for directory in (paths.consume_queues, paths.index):
-        _remove_below(directory, disk)
-    if disk.is_file(paths.checkpoint):
-        disk.unlink(paths.checkpoint)
-    disk.sync_directory(paths.root)
-    segments.delete_all()
 
 
 def _remove_below(directory: str, disk: Disk) -> None:

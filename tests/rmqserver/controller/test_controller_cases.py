@@ -144,6 +144,14 @@ def not_elected(operator: Seat) -> str:
     return told.remark or ""
 
 
+def nobody() -> Trio:
+    """Before the first replica has come."""
+    found = Trio.__new__(Trio)
+    found.disk, found.settings = RecordingDisk(), ""
+    found.start()
+    return found
+
+
 @pytest.fixture
 def trio() -> Trio:
     return Trio()
@@ -398,9 +406,7 @@ def test_another_handover_may_begin_where_the_master_of_the_first_is_gone(trio: 
 
 def test_the_first_master_is_one_that_is_known() -> None:
     """Apache's controller elects the first id that asks, even an unknown one."""
-    trio = Trio.__new__(Trio)
-    trio.disk, trio.settings = RecordingDisk(), ""
-    trio.start()
+    trio = nobody()
     assert trio.elect(1).code == MUST_REGISTER
     trio.apply(1)
     assert trio.elect(7, designate=False).code == NOT_ELECTED
@@ -592,42 +598,11 @@ def test_one_controller_is_no_group() -> None:
 
 def test_a_set_whose_controller_was_lost_goes_on_behind_the_epochs_of_its_log() -> None:
     """Its first master gets a higher epoch than any in its log. Apache's controller begins at 1."""
-    lone = Lone()
-    lone.beat(7)
-    assert lone.elect().ext["masterEpoch"] == "8"
-    lone = Lone()
-    lone.beat((1 << 31) - 1)
-    assert lone.elect().ext["masterEpoch"] == str((1 << 30) + 1)
-    lone.beat(99)
-    assert lone.register().code == 0
-    assert lone.seated.controller.sets[NAME].master_epoch == (1 << 30) + 2, "then a heartbeat says nothing of it"
-
-
-class Lone:
-    """The first replica of a set, whose log may be older than the set."""
-
-    def __init__(self) -> None:
-        self.seated = SeatedController(RecordingDisk())
-        self.seat = self.seated.seat()
-        header = ApplyBrokerIdHeader(
-            cluster_name="c", broker_name=NAME, applied_broker_id=1, register_check_code="h:1;1"
-        )  # fmt: skip
-        assert self.seat.ask(R.CONTROLLER_APPLY_BROKER_ID, header).code == 0
-
-    def beat(self, epoch: int) -> None:
-        header = BrokerHeartbeatHeader(
-            cluster_name="c", broker_addr="", broker_name=NAME, broker_id=1, epoch=epoch, max_offset=100
-        )  # fmt: skip
-        self.seat.ask(R.BROKER_HEARTBEAT, header)
-
-    def elect(self) -> Command:
-        header = ElectMasterHeader(
-            cluster_name="c", broker_name=NAME, broker_id=1, designate_elect=False, invoke_time=1
-        )  # fmt: skip
-        return self.seat.ask(R.CONTROLLER_ELECT_MASTER, header)
-
-    def register(self) -> Command:
-        header = RegisterToControllerHeader(
-            cluster_name="c", broker_name=NAME, broker_id=1, broker_address="h:1", invoke_time=1
-        )  # fmt: skip
-        return self.seat.ask(R.CONTROLLER_REGISTER_BROKER, header)
+    for epoch, first in ((7, 8), ((1 << 31) - 1, (1 << 30) + 1)):
+        lone = nobody()
+        lone.apply(1)
+        lone.beat(1, epoch=epoch)
+        assert lone.elect(1, designate=False).ext["masterEpoch"] == str(first)
+    lone.beat(1, epoch=99)
+    assert lone.register(1, "h:1").code == 0
+    assert lone.found.master_epoch == (1 << 30) + 2, "then a heartbeat says nothing of it"

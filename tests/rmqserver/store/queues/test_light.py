@@ -3,7 +3,6 @@ them."""
 
 import dataclasses
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from rmqserver.core import Appended
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.queues.light import light_names, light_units_untrusted
+from rmqserver.store.queues.light import light_units_untrusted
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 from tests.rmqserver.store.conftest import HOST, TINY, put
 from tests.rmqserver.store.golden import SIZES, unpack
@@ -46,14 +45,14 @@ def log_offsets(store: MessageStore, name: str) -> list[int]:
 
 def test_a_message_is_in_each_queue_that_it_names_once(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    first = put_light(store, "%LMQ%a,%LMQ%b,%LMQ%a,plain", TAGS="TagA")
+    first = put_light(store, "%LMQ%a,%LMQ%b,,%LMQ%a,plain", TAGS="TagA")
     put(store)
     store.commit()
     second = put_light(store, "%LMQ%b")
     assert log_offsets(store, "%LMQ%a") == [first.log_offset]
     assert log_offsets(store, "%LMQ%b") == [first.log_offset, second.log_offset]
     (record,) = store.get("%LMQ%a", 0, 0, 32).records()
-    assert decode_record_untrusted(record).properties["INNER_MULTI_QUEUE_OFFSET"] == "0,0,0,"
+    assert decode_record_untrusted(record).properties["INNER_MULTI_QUEUE_OFFSET"] == "0,0,,0,"
     assert store.max_offset("T", 0) == 3
     assert store.max_offset("plain", 0) == 0
     queue, light = store.queues.find("T", 0), store.queues.find("%LMQ%a", 0)
@@ -165,17 +164,3 @@ def test_offsets_that_no_queue_has_are_passed_over(tmp_path: Path, digits: int) 
     told = put_light(store, "%LMQ%a").log_offset
     assert log_offsets(store, "%LMQ%a") == [told]
     store.close()
-
-
-NAMED: Mapping[str, list[str]] = {
-    "%LMQ%a": ["%LMQ%a"],
-    "%LMQ%a,%LMQ%b": ["%LMQ%a", "%LMQ%b"],
-    "a,%LMQ%a,,%LMQ%a": ["%LMQ%a"],
-    "": [],
-}
-
-
-@pytest.mark.parametrize("text", NAMED)
-def test_the_names_in_a_property(text: str) -> None:
-    assert light_names("T", text) == NAMED[text]
-    assert light_names("%RETRY%g", text) == []
