@@ -1,17 +1,8 @@
 """Records of the trace topic: reports of producers and consumers on what they did with a message (``TraceDataEncoder``,
-5.5.0).
+5.5.0), and these reports step by step.
 
-A body holds records, each ended by 0x02. Their fields are separated by 0x01. The first field is the type:
-
-    Pub             time, region, group, topic, message id, tags, keys, store host, body length, cost ms, message type,
-                    offset message id, success
-    SubBefore       time, region, group, request id, message id, retry times, keys
-    SubAfter        request id, message id, cost ms, success, keys, context code, time, group
-    EndTransaction  time, region, group, topic, message id, tags, keys, store host, message type, transaction id, state,
-                    from check
-    Recall          time, region, group, topic, message id, success
-
-Older clients leave the last fields out.
+A body holds records, each ended by 0x02. Their fields are separated by 0x01: the type, and then those of one of the
+classes below, in their order. Older clients leave the last fields out.
 """
 
 from __future__ import annotations
@@ -28,16 +19,6 @@ PUBLISHED, DELIVERED, CONSUMED, TRANSACTION_ENDED, RECALLED = (
     "Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall",
 )  # fmt: skip
 
-_PLACES: dict[str, dict[str, int]] = {
-    PUBLISHED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "cost_ms": 10, "success": 13},
-    DELIVERED: {"time_ms": 1, "group": 3, "request_id": 4, "message_id": 5, "retry_times": 6},
-    CONSUMED: {
-        "request_id": 1, "message_id": 2, "cost_ms": 3, "success": 4, "context_code": 6, "time_ms": 7, "group": 8,
-    },
-    TRANSACTION_ENDED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "state": 11},
-    RECALLED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "success": 6},
-}  # fmt: skip
-
 CONTEXT_CODES = ("success", "timed out", "exception", "returned null", "failed")
 """The listener's outcome, by the context code of a SubAfter record."""
 
@@ -48,7 +29,7 @@ NORMAL_MESSAGE, HALF_MESSAGE, COMMITTED_MESSAGE, DELAYED_MESSAGE, ORDERED_MESSAG
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A Pub record; the fields in their order on the wire."""
+    """A Pub record."""
 
     time_ms: int
     region: str
@@ -66,7 +47,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """A SubBefore record; the fields in their order on the wire."""
+    """A SubBefore record."""
 
     time_ms: int
     region: str
@@ -78,7 +59,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 class Consumed(msgspec.Struct, frozen=True):
-    """A SubAfter record; the fields in their order on the wire."""
+    """A SubAfter record."""
 
     request_id: str
     message_id: str
@@ -91,8 +72,7 @@ class Consumed(msgspec.Struct, frozen=True):
 
 
 class TransactionEnded(msgspec.Struct, frozen=True):
-    """An EndTransaction record; the fields in their order on the wire. ``state``: COMMIT_MESSAGE, ROLLBACK_MESSAGE or
-    UNKNOW."""
+    """An EndTransaction record. ``state``: COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
 
     time_ms: int
     region: str
@@ -109,7 +89,7 @@ class TransactionEnded(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """A Recall record; the fields in their order on the wire."""
+    """A Recall record."""
 
     time_ms: int
     region: str
@@ -121,7 +101,7 @@ class Recalled(msgspec.Struct, frozen=True):
 
 AnyRecord = Published | Delivered | Consumed | TransactionEnded | Recalled
 
-_KINDS: dict[type, str] = {
+_KINDS: dict[type[msgspec.Struct], str] = {
     Published: PUBLISHED, Delivered: DELIVERED, Consumed: CONSUMED, TransactionEnded: TRANSACTION_ENDED,
     Recalled: RECALLED,
 }  # fmt: skip
@@ -151,6 +131,17 @@ class TraceRecord(msgspec.Struct, frozen=True):
     context_code: int | None = None
     state: str | None = None
     topic: str | None = None
+
+
+_PLACES = {
+    kind: {
+        name: at
+        for at, name in enumerate((field.removeprefix("is_") for field in record.__struct_fields__), 1)
+        if name in TraceRecord.__struct_fields__
+    }
+    for record, kind in _KINDS.items()
+}
+"""Where the fields of a TraceRecord are, by type."""
 
 
 def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:

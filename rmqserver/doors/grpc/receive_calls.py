@@ -93,7 +93,11 @@ class ReceiveCalls:
                 client_id=self._clients.known(call).client_id, consumer_group=group, topic=topic, max_msg_num=count,
                 invisible_time=invisible_ms, poll_time=poll_ms, born_time=now_ms, attempt_id=attempt_id,
             )  # fmt: skip
-            self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), call.guarded)
+
+            def on_popped(code: ResponseCode, popped: LitePopped) -> None:
+                self._deliver(call, request, code, _lite_receipts(lite, popped, self._broker_name))
+
+            self._lite_pops.pop(lite, call, on_popped, call.guarded)
             return
         if request.auto_renew and known is not None:
             self._clients.consumer(call, "PUSH_CONSUMER", group, topic, request.filter_expression)
@@ -164,11 +168,6 @@ class ReceiveCalls:
             b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, tags.tags,
             attempts_max(self._groups.get(header.consumer_group)), MD5,
         )  # fmt: skip
-
-    def _lite_popped(
-        self, call: GrpcCall, request: Any, header: PopLiteHeader, code: ResponseCode, popped: LitePopped
-    ) -> None:
-        self._deliver(call, request, code, _lite_receipts(header, popped, self._broker_name))
 
     def _deliver(
         self, call: GrpcCall, request: Any, code: ResponseCode, found: Found, tags: TagFilter = EVERYTHING
