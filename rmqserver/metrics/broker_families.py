@@ -111,18 +111,15 @@ class BrokerFamilies:
     def families(self, store_size_bytes: int, found: StoreReads) -> Iterator[Family]:
         """``store_size_bytes`` is the size of all files of the store. Adding them up may take a while, so the caller
         does it in a thread."""
-        yield from self._tables()
+        yield _gauge("rocketmq_broker_permission", "Broker permission", self._config.broker_permission)
+        yield _gauge("rocketmq_topic_number", "Topics", len(self._topics.all()))
+        yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._groups.all()))
         yield from self._flows()
         yield from self._storage(store_size_bytes, found.kept_since_ms)
         yield from self._connections()
         yield from self._lags(found.progress)
 
-    # --- tables and the store ----------------------------------------------------------------------------------------
-
-    def _tables(self) -> Iterator[Family]:
-        yield _gauge("rocketmq_broker_permission", "Broker permission", self._config.broker_permission)
-        yield _gauge("rocketmq_topic_number", "Topics", len(self._topics.all()))
-        yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._groups.all()))
+    # --- the store ---------------------------------------------------------------------------------------------------
 
     def _storage(self, store_size_bytes: int, kept_since_ms: int | None) -> Iterator[Family]:
         store, timers, now_ms = self._store, self._timers, self._clock_ms()

@@ -83,8 +83,13 @@ class WatchPages:
         async with self._room, stream:
             with trio.move_on_after(REQUEST_TIMEOUT_S), suppress(trio.BrokenResourceError):
                 request_line = await _request_line_untrusted(stream)
-                head, body = _answer(await self._page(request_line))
-                await stream.send_all(head if request_line[:1] == [b"HEAD"] else head + body)
+                page = await self._page(request_line)
+                body = page.text.encode()
+                head = (
+                    f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}\r\nContent-Type: {page.content_type}\r\n"
+                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                )
+                await stream.send_all(head.encode() + (b"" if request_line[:1] == [b"HEAD"] else body))
 
     async def _page(self, request_line: list[bytes]) -> WatchPage:
         """The answer to a request whose first line has these words."""
@@ -97,19 +102,14 @@ class WatchPages:
         if path == b"/healthz":
             return WatchPage(200, "alive\n")
         if path == b"/readyz":
-            reason = self._unready_reason()
-            return WatchPage(503, f"not ready: {reason}\n") if reason else WatchPage(200, "ready\n")
+            if not self.is_serving:
+                return WatchPage(503, "not ready: starting\n")
+            if self._broker is not None and self._broker.store.flags.refuses_writes:
+                return WatchPage(503, f"not ready: no messages are taken: {self._broker.store.flags.reason}\n")
+            return WatchPage(200, "ready\n")
         if path == b"/metrics":
             return await self._metrics()
         return WatchPage(404, "there are /metrics, /healthz and /readyz\n")
-
-    def _unready_reason(self) -> str:
-        """Why the server is not ready; empty if it is."""
-        if not self.is_serving:
-            return "starting"
-        if self._broker is not None and self._broker.store.flags.refuses_writes:
-            return f"no messages are taken: {self._broker.store.flags.reason}"
-        return ""
 
     async def _metrics(self) -> WatchPage:
         size_bytes = 0
@@ -146,16 +146,6 @@ async def _request_line_untrusted(stream: trio.SocketStream) -> list[bytes]:
         if not data or len(received) > REQUEST_MAX_BYTES:
             return []
     return bytes(received).partition(b"\n")[0].split()
-
-
-def _answer(page: WatchPage) -> tuple[bytes, bytes]:
-    """Head and body."""
-    body = page.text.encode()
-    head = (
-        f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}\r\nContent-Type: {page.content_type}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode(), body
 
 
 def _size_of_files(directory: str) -> int:

@@ -127,7 +127,10 @@ class LogCopy:
         with self._block_writes(self._blocks) as blocks:
             if is_border:
                 self._note_written(blocks, blocks.oldest_offset)
-                self._dispatch_until(blocks.oldest_offset)
+                # Before the memory is used again, or it would be read from the device.
+                with suppress(OSError, StorageError):  # the next call tries again
+                    while self._dispatched_offset < blocks.oldest_offset and self.dispatch_some():
+                        pass
             blocks.put(part)
             start = blocks.end_offset - BLOCK_BYTES
             if blocks.is_full:
@@ -169,12 +172,6 @@ class LogCopy:
         finally:
             if blocks.written_offset > self.end_offset:
                 self._appender.copied_uncached(blocks.written_offset)
-
-    def _dispatch_until(self, log_offset: int) -> None:
-        """Before the memory is used again, or it would be read from the device."""
-        with suppress(OSError, StorageError):  # the next call tries again
-            while self._dispatched_offset < log_offset and self.dispatch_some():
-                pass
 
     def _read(self, log_offset: int, size_bytes: int) -> bytes | memoryview:
         if self._blocks is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -20,7 +21,7 @@ from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.queues.round import Sync
 from rmqserver.store.sequences import sequence_table
-from rmqserver.store.sequences.sequence_table import LineKey, Places, Saved, SequenceTable
+from rmqserver.store.sequences.sequence_table import LineKey, Places, Saved, SequencedMessages, SequenceTable
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.checkpoint import Checkpoint
@@ -90,10 +91,15 @@ class SequenceFeed:
                 _log.warning("event=producer-sequences-read-again reason='%s is damaged'", self._path)
                 self._begin(end_offset)
             return
-        if not self._is_of_this_log(saved, end_offset) or not self._load(saved):
+        lines: dict[LineKey, SequencedMessages] | None = None
+        if self._is_of_this_log(saved, end_offset):
+            with suppress(ValueError):
+                lines = dict(map(sequence_table.line_of, saved.lines))
+        if lines is None:
             _log.warning("event=producer-sequences-read-again reason='the log is another than it was'")
             self._begin(end_offset)
             return
+        self.table.lines = lines
         self._is_used = True
         self._saved_offset = saved.log_offset
         self._read(saved.log_offset, end_offset)
@@ -105,13 +111,6 @@ class SequenceFeed:
             return True  # its records have expired, and so has everything that could contradict it
         record = self._store.log.record(saved.mark_offset)
         return saved.log_offset == 0 or (record is not None and crc32(record) == saved.mark_crc)
-
-    def _load(self, saved: Saved) -> bool:
-        try:
-            self.table.lines = dict(map(sequence_table.line_of, saved.lines))
-        except ValueError:
-            return False
-        return True
 
     # -- reading the log
 
@@ -165,11 +164,15 @@ class SequenceFeed:
 
     def _take(self, records: list[FoundRecord], end: int) -> None:
         for found in records:
-            if _MARK in found.properties and found.log_offset < end:
-                number = _number_untrusted(found.properties)
-                if number is not None and not found.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-                    key = LineKey(number.producer_id, found.topic, found.queue_id)
-                    self._add(key, number, [(found.log_offset, found.queue_offset)], found.store_timestamp_ms)
+            if _MARK not in found.properties or found.log_offset >= end:
+                continue
+            try:
+                number = parse_sequence_untrusted(find_bytes(found.properties, _MARK).decode("ascii", "replace"))
+            except ProtocolError:
+                continue
+            if number is not None and not found.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                key = LineKey(number.producer_id, found.topic, found.queue_id)
+                self._add(key, number, [(found.log_offset, found.queue_offset)], found.store_timestamp_ms)
 
     # -- while the store is open
 
@@ -206,10 +209,3 @@ class SequenceFeed:
 
     def delete_below(self, log_offset: int) -> Iterator[None]:
         return iter(())
-
-
-def _number_untrusted(properties: bytes) -> ProducerSequence | None:
-    try:
-        return parse_sequence_untrusted(find_bytes(properties, _MARK).decode("ascii", "replace"))
-    except ProtocolError:
-        return None

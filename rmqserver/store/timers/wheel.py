@@ -84,14 +84,13 @@ class TimerWheel:
             data = file.pread(min(READ_SIZE_BYTES, self.size_bytes - at), at)
             for start in range(0, len(data), BLOCK_SIZE_BYTES):  # most of a sparse file is empty
                 block = data[start : start + BLOCK_SIZE_BYTES]
-                if block != _EMPTY_BLOCK and _newest_time(block) >= since:
-                    self._take(block, (at + start) // SLOT.size, since)
+                if block == _EMPTY_BLOCK or _newest_time(block) < since:
+                    continue
+                slots = enumerate(SLOT.iter_unpack(block), (at + start) // SLOT.size)
+                for index, (time, first, last, count, _) in slots:
+                    if time >= since and time > 0 and time % self.slot_count == index:
+                        self._slots[index] = Slot(time, first, last, count)
             at += len(data)
-
-    def _take(self, block: bytes, first_index: int, since: int) -> None:
-        for index, (time, first, last, count, _) in enumerate(SLOT.iter_unpack(block), first_index):
-            if time >= since and time > 0 and time % self.slot_count == index:
-                self._slots[index] = Slot(time, first, last, count)
 
     def slot(self, time: int) -> Slot:
         """The slot of that time; empty if the wheel holds nothing for it, because the place may belong to another
