@@ -16,13 +16,19 @@ from spark_tools.source_options import parse_read_options
 from tests.support.servers import Fresh, Server, topic_config, until
 
 
+@pytest.fixture
+def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
+    """With one message."""
+    name = fresh("Planned")
+    admin.create_topic(server.broker_addr, topic_config(name))
+    admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), Message(name, b"x"))
+    until(lambda: name in admin.topic_list())
+    return name
+
+
 def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
-    server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = fresh("HalfClosed")
-    admin.create_topic(server.broker_addr, topic_config(topic))
-    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
-    until(lambda: topic in admin.topic_list())
     options = {"nameServer": server.namesrv_addr, "subscribe": topic}
     with LiveCluster(server.namesrv_addr) as cluster:
         queue, broker = cluster.route(topic)["broker-a"]
@@ -35,12 +41,8 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
 
 
 def test_a_read_is_planned_when_the_broker_has_a_master_again(
-    server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+    server: Server, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = fresh("Elected")
-    admin.create_topic(server.broker_addr, topic_config(topic))
-    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
-    until(lambda: topic in admin.topic_list())
     with LiveCluster(server.namesrv_addr) as cluster:
         queue, broker = cluster.route(topic)["broker-a"]
         headless = msgspec.structs.replace(broker, broker_addrs={})

@@ -57,24 +57,15 @@ class Fixture:
             nursery.cancel_scope.cancel()
 
 
-async def test_what_is_consumed_is_settled() -> None:
-    async def listener(message: ReceivedMessage) -> ConsumeStatus:
-        return SUCCESS
+@pytest.mark.parametrize("status", [SUCCESS, None])
+async def test_what_is_consumed_is_settled(status: ConsumeStatus | None) -> None:
+    async def listener(message: ReceivedMessage) -> ConsumeStatus | None:
+        return status
 
     fixture = Fixture(listener)
     async with fixture.running():
         await wait_all_tasks_blocked()
     assert (fixture.queue.committed_offset, fixture.settled, fixture.sent_back) == (3, 3, [])
-
-
-async def test_to_return_nothing_is_success() -> None:
-    async def listener(message: ReceivedMessage) -> None:
-        return None
-
-    fixture = Fixture(listener)
-    async with fixture.running():
-        await wait_all_tasks_blocked()
-    assert fixture.queue.committed_offset == 3
 
 
 async def test_what_fails_is_sent_back_and_only_then_settled() -> None:

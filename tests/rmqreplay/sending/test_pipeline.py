@@ -14,7 +14,7 @@ from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.headers.consuming import QueueHeader
 from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqreplay.sending.delivery import Answer, Batch, DeliveryError, Outgoing
-from rmqreplay.sending.pipeline import Pipeline, wait_for_answers
+from rmqreplay.sending.pipeline import Answered, Pipeline, wait_for_answers
 from rmqreplay.sending.sender import BatchSender, judge, round_robin, send_request, unless_refused
 
 HEADER = QueueHeader(topic="T", queue_id=0)
@@ -51,60 +51,59 @@ def peer():
         found.connection.close()
 
 
-def test_answers_find_their_requests_in_any_order(peer):
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
+@pytest.fixture
+def pipeline(peer):
+    """Connected to ``peer``."""
+    with Pipeline(peer.address) as made:
+        made.connect()
         peer.accept()
-        for tag in "ab":
-            assert pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
-        first, second = peer.commands(2)
-        peer.answer(second)
-        assert [each.tag for each in pipeline.answers()] == ["b"]
-        peer.answer(first, 17)
-        (answered,) = pipeline.answers()
-        assert (answered.tag, answered.command.code) == ("a", 17)
-        assert pipeline.answers() == []
+        yield made
 
 
-def test_nothing_goes_out_after_the_permit(peer):
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        past = time.monotonic()
-        assert not pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=past, timeout_s=30)
-        pipeline.close()
-        assert peer.connection.recv(1) == b""
+def ask(pipeline: Pipeline, tag: object, *, not_after: float = FAR, timeout_s: float = 30) -> bool:
+    return pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=not_after, timeout_s=timeout_s)
 
 
-def test_a_time_out_puts_everything_under_way_in_doubt_and_throws_away_unsent_bytes(peer):
+def test_answers_find_their_requests_in_any_order(peer, pipeline):
+    for tag in "ab":
+        assert ask(pipeline, tag)
+    first, second = peer.commands(2)
+    peer.answer(second)
+    assert [each.tag for each in pipeline.answers()] == ["b"]
+    peer.answer(first, 17)
+    (answered,) = pipeline.answers()
+    assert (answered.tag, answered.command.code) == ("a", 17)
+    assert pipeline.answers() == []
+
+
+def test_nothing_goes_out_after_the_permit(peer, pipeline):
+    past = time.monotonic()
+    assert not ask(pipeline, "a", not_after=past)
+    pipeline.close()
+    assert peer.connection.recv(1) == b""
+
+
+def test_a_time_out_puts_everything_under_way_in_doubt_and_throws_away_unsent_bytes(peer, pipeline):
     """A late answer must not reach another request. Bytes that the operating system sent later, after a look at the
     target, made a redrive over a slow line send a letter twice."""
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=0.01)
-        pipeline.put("b", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
-        assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None), ("b", None)]
-        peer.commands(2)
-        with pytest.raises(ConnectionResetError):
-            peer.connection.recv(1)
+    ask(pipeline, "a", timeout_s=0.01)
+    ask(pipeline, "b")
+    assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None), ("b", None)]
+    peer.commands(2)
+    with pytest.raises(ConnectionResetError):
+        peer.connection.recv(1)
 
 
-def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it(peer):
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        for tag in "ab":
-            pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
-        first, _ = peer.commands(2)
-        peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close sends a reset
-        answer = Command(code=0, opaque=first.opaque, flag=RESPONSE_FLAG)
-        peer.connection.sendall(
-            encode_frame(answer) + encode_frame(Command(code=RequestCode.GET_CONSUMER_RUNNING_INFO))
-        )
-        peer.connection.close()
-        assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
-        assert [(each.tag, each.command) for each in pipeline.answers()] == [("b", None)]
+def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it(peer, pipeline):
+    for tag in "ab":
+        ask(pipeline, tag)
+    first, _ = peer.commands(2)
+    peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close sends a reset
+    answer = Command(code=0, opaque=first.opaque, flag=RESPONSE_FLAG)
+    peer.connection.sendall(encode_frame(answer) + encode_frame(Command(code=RequestCode.GET_CONSUMER_RUNNING_INFO)))
+    peer.connection.close()
+    assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
+    assert [(each.tag, each.command) for each in pipeline.answers()] == [("b", None)]
 
 
 LONG = bytes(14 << 20)
@@ -118,7 +117,7 @@ def ticks(monkeypatch):
     monkeypatch.setattr("rmqreplay.sending.pipeline.time", SimpleNamespace(monotonic=lambda: next(count) / 100))
 
 
-def test_a_request_that_takes_longer_to_send_than_its_permit_lasts_asks_for_more_time(peer, ticks):
+def test_a_request_that_takes_longer_to_send_than_its_permit_lasts_asks_for_more_time(peer, pipeline, ticks):
     """A letter larger than two seconds of bandwidth was given up again and again, and ended its redrive."""
     arrived: list[Command] = []
     reading = threading.Thread(target=lambda: arrived.extend(peer.commands(1)))
@@ -127,41 +126,32 @@ def test_a_request_that_takes_longer_to_send_than_its_permit_lasts_asks_for_more
         reading.start()
         return FAR
 
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        assert pipeline.put("a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=0.05, timeout_s=30, extend=extend)
-        reading.join()
-        peer.answer(arrived[0])
-        (answered,) = pipeline.answers()
-        assert answered.command is not None
+    assert pipeline.put("a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=0.05, timeout_s=30, extend=extend)
+    reading.join()
+    peer.answer(arrived[0])
+    (answered,) = pipeline.answers()
+    assert answered.command is not None
     assert len(arrived[0].body) == len(LONG)
 
 
 @pytest.mark.parametrize(("permit_s", "timeout_s"), [(0.05, 30.0), (30.0, 0.05)])
-def test_what_is_sent_in_part_is_the_last_on_its_connection(peer, ticks, permit_s, timeout_s):
+def test_what_is_sent_in_part_is_the_last_on_its_connection(peer, pipeline, ticks, permit_s, timeout_s):
     """A permit that is not extended, and a peer that takes no more bytes. After the latter, the next request was sent
     on the same connection, where a broker would have read it as the rest of the first one's body."""
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        assert pipeline.put(
-            "a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=permit_s, timeout_s=timeout_s,
-            extend=lambda: permit_s,
-        )  # fmt: skip
-        assert pipeline.fileno() == -1
-        assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None)]
+    assert pipeline.put(
+        "a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=permit_s, timeout_s=timeout_s,
+        extend=lambda: permit_s,
+    )  # fmt: skip
+    assert pipeline.fileno() == -1
+    assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None)]
 
 
-def test_an_answer_that_came_while_another_request_was_being_sent_counts(peer):
-    with Pipeline(peer.address) as pipeline:
-        pipeline.connect()
-        peer.accept()
-        pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=0.01)
-        peer.answer(peer.commands(1)[0])
-        while time.monotonic() < pipeline.next_deadline:
-            pass
-        assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
+def test_an_answer_that_came_while_another_request_was_being_sent_counts(peer, pipeline):
+    ask(pipeline, "a", timeout_s=0.01)
+    peer.answer(peer.commands(1)[0])
+    while time.monotonic() < pipeline.next_deadline:
+        pass
+    assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
 
 
 def test_a_broken_connection_is_noticed_among_several(peer):
@@ -170,7 +160,7 @@ def test_a_broken_connection_is_noticed_among_several(peer):
         for pipeline, at in ((one, peer), (two, other)):
             pipeline.connect()
             at.accept()
-            pipeline.put(at, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
+            ask(pipeline, at)
         other.connection.close()
         (answered,) = wait_for_answers([one, two])
         assert (answered.tag, answered.command) == (other, None)
@@ -202,16 +192,12 @@ def test_one_message_goes_as_itself_and_several_as_a_batch():
 def test_what_each_code_says_about_a_message(code, answer):
     """10 to 12 mean stored, so sending again would double the message. 1 may come after the append, so only a look at
     the target can tell."""
-    from rmqreplay.sending.pipeline import Answered
-
     assert judge(Answered(a_batch(1), Command(code=code))).answer is Answer(answer)
     assert judge(Answered(a_batch(1), None)).answer is Answer.IN_DOUBT
 
 
 @pytest.mark.parametrize("code", [16, 17, 26, 29])
 def test_a_refusal_that_would_meet_all_messages_ends_the_task(code):
-    from rmqreplay.sending.pipeline import Answered
-
     with pytest.raises(DeliveryError):
         unless_refused([judge(Answered(a_batch(1), Command(code=code)))])
 

@@ -112,32 +112,35 @@ def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: 
         strict.look({b: 9})
 
 
-def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Fresh, stack: ExitStack) -> None:
-    topic = fresh("Deleted")
-    with AdminClient(server.namesrv_addr) as admin:
-        resize(admin, server, topic, 1)
-        until(lambda: topic in admin.topic_list())
-        queue = MessageQueue(topic, "broker-a", 0)
-        looking = survey(stack, server.namesrv_addr, topic)
-        assert looking.look({queue: 0}).gone == []
-        send(admin, server, queue, b"1")
-        until(lambda: looking.look({queue: 1}).bounds == {queue: (0, 1)})
-        admin.delete_topic_in_broker(server.broker_addr, topic)
-        assert looking.look({queue: 1}).gone == [queue], "the name server may still name it"
-        admin.delete_topic_in_namesrv(server.namesrv_addr, topic)
-        assert looking.look({queue: 1}).gone == [queue]
+@pytest.fixture
+def queue(server: Server, admin: AdminClient, fresh: Fresh) -> MessageQueue:
+    """The only one of its topic."""
+    topic = fresh("Seen")
+    resize(admin, server, topic, 1)
+    until(lambda: topic in admin.topic_list())
+    return MessageQueue(topic, "broker-a", 0)
 
 
-def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Fresh, stack: ExitStack) -> None:
-    topic = fresh("Sized")
-    with AdminClient(server.namesrv_addr) as admin:
-        resize(admin, server, topic, 1)
-        until(lambda: topic in admin.topic_list())
-        queue = MessageQueue(topic, "broker-a", 0)
-        for number in range(10):
-            send(admin, server, queue, b"x" * 100 * (number + 1))
-        looking = survey(stack, server.namesrv_addr, topic)
-        sizes = looking.sizes(queue, 0, 10)
-        assert [size - sizes[0] for size in sizes] == [100 * number for number in range(10)]
-        ends = batch_ends({queue: (0, 10)}, TriggerLimits(bytes_max=sum(sizes[:6])), looking.sizes)
-        assert ends == {queue: 6}
+def test_a_queue_is_gone_when_its_broker_says_so(
+    server: Server, admin: AdminClient, queue: MessageQueue, stack: ExitStack
+) -> None:
+    looking = survey(stack, server.namesrv_addr, queue.topic)
+    assert looking.look({queue: 0}).gone == []
+    send(admin, server, queue, b"1")
+    until(lambda: looking.look({queue: 1}).bounds == {queue: (0, 1)})
+    admin.delete_topic_in_broker(server.broker_addr, queue.topic)
+    assert looking.look({queue: 1}).gone == [queue], "the name server may still name it"
+    admin.delete_topic_in_namesrv(server.namesrv_addr, queue.topic)
+    assert looking.look({queue: 1}).gone == [queue]
+
+
+def test_bytes_are_those_of_the_stored_records(
+    server: Server, admin: AdminClient, queue: MessageQueue, stack: ExitStack
+) -> None:
+    for number in range(10):
+        send(admin, server, queue, b"x" * 100 * (number + 1))
+    looking = survey(stack, server.namesrv_addr, queue.topic)
+    sizes = looking.sizes(queue, 0, 10)
+    assert [size - sizes[0] for size in sizes] == [100 * number for number in range(10)]
+    ends = batch_ends({queue: (0, 10)}, TriggerLimits(bytes_max=sum(sizes[:6])), looking.sizes)
+    assert ends == {queue: 6}
