@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from rmqclient import ConsumeFrom, Message, PopConsumer, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
+from rmqclient import ConsumeFrom, Message, PopConsumer, Producer, ReceivedMessage, SimpleConsumer
 from rmqclient.admin import AdminClient
 from rmqproto.errors import NotConnectedError, RefusedError, UsageError
-from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.collector import Collector, from_first, send_numbers, until
 from tests.support.servers import Fresh, Server
 
 
@@ -39,8 +39,7 @@ def test_a_cancelled_task_leaves_its_group(server: Server, admin: AdminClient, t
     group, collect = fresh("G"), Collector()
 
     async def consume() -> None:
-        first = ConsumeFrom.FIRST_OFFSET
-        async with PushConsumer(server.namesrv_addr, group, {topic: "*"}, collect, consume_from=first):
+        async with from_first(server, group, topic, collect):
             await asyncio.Event().wait()
 
     async def main() -> None:
@@ -72,14 +71,8 @@ def test_a_cancellation_inside_a_listener_is_its_failure(
         await task
 
     async def main() -> None:
-        async with Producer(server.namesrv_addr, "p") as producer:
-            for _ in range(4):
-                await producer.send(Message(topic, b"x"))
-        consumer = PushConsumer(
-            server.namesrv_addr, fresh("G"), {topic: "*"}, listener, concurrency=1, orderly=orderly,
-            consume_from=ConsumeFrom.FIRST_OFFSET,
-        )  # fmt: skip
-        async with consumer:
+        await send_numbers(server, topic, range(4))
+        async with from_first(server, fresh("G"), topic, listener, concurrency=1, orderly=orderly):
             await until(lambda: len(calls) >= 3)
 
     asyncio.run(main(), debug=True)
@@ -89,14 +82,9 @@ def test_a_listener_may_return_an_awaitable(server: Server, topic: str, fresh: F
     collect = Collector()
 
     async def main() -> None:
-        async with Producer(server.namesrv_addr, "p") as producer:
-            await producer.send(Message(topic, b"x"))
-        first = ConsumeFrom.FIRST_OFFSET
-        group = fresh("G")
-        async with PushConsumer(
-            server.namesrv_addr, group, {topic: "*"}, lambda message: collect(message), consume_from=first
-        ):
-            await until(lambda: collect.bodies == [b"x"])
+        await send_numbers(server, topic, range(1))
+        async with from_first(server, fresh("G"), topic, lambda message: collect(message)):
+            await until(lambda: collect.bodies == [b"0"])
 
     asyncio.run(main())
 
@@ -106,7 +94,7 @@ def test_one_client_serves_one_loop_after_another(server: Server, topic: str, fr
     collect, first = Collector(), ConsumeFrom.FIRST_OFFSET
     producer = Producer(server.namesrv_addr, "p")
     consumers = [
-        PushConsumer(server.namesrv_addr, fresh("G"), {topic: "*"}, collect, consume_from=first),
+        from_first(server, fresh("G"), topic, collect),
         PopConsumer(server.namesrv_addr, fresh("G"), {topic: "*"}, collect, consume_from=first, set_mode=True),
     ]
 

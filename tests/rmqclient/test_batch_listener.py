@@ -7,7 +7,6 @@ import pytest
 
 from rmqclient import (
     SUCCESS,
-    ConsumeFrom,
     ConsumeStatus,
     Message,
     Producer,
@@ -18,7 +17,7 @@ from rmqclient import (
 )
 from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
-from tests.rmqclient.collector import until
+from tests.rmqclient.collector import from_first, until
 from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
@@ -55,10 +54,7 @@ async def topic(server: Server, fresh: Fresh) -> str:
 
 
 def consumer(server: Server, group: str, topic: str, lists: Lists, **options: object) -> PushConsumer:
-    return PushConsumer(
-        server.namesrv_addr, group, {topic: "*"}, lists, consume_from=ConsumeFrom.FIRST_OFFSET,
-        consume_message_batch_max_size=8, **options,  # type: ignore[arg-type]
-    )  # fmt: skip
+    return from_first(server, group, topic, lists, consume_message_batch_max_size=8, **options)  # type: ignore[arg-type]
 
 
 def committed(server: Server, group: str, topic: str) -> int:

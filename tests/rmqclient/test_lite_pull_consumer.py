@@ -11,13 +11,11 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.rebalance import STICKY
 from rmqclient.lite_pull_consumer import LitePullConsumer
-from rmqclient.message import Message
-from rmqclient.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.filters.subscription import Sql92
-from tests.rmqclient.collector import TIMEOUT_S, until
+from tests.rmqclient.collector import TIMEOUT_S, send_numbers, until
 from tests.rmqclient.fake_broker import BROKER, FakeBroker
 from tests.support.servers import Fresh, Server, create_topic
 
@@ -27,13 +25,6 @@ pytestmark = pytest.mark.anyio
 def lite(server: Server, group: str, **settings: object) -> LitePullConsumer:
     settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET", **settings}
     return LitePullConsumer(server.namesrv_addr, group, **settings)  # type: ignore[arg-type]
-
-
-async def send(server: Server, group: str, topic: str, bodies: range, queue_count: int = 1, tags: str = "A") -> None:
-    async with Producer(server.namesrv_addr, group) as producer:
-        for number in bodies:
-            queue = MessageQueue(topic, "broker-a", number % queue_count)
-            await producer.send(Message(topic, b"%d" % number, tags=tags), queue)
 
 
 async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
@@ -49,7 +40,7 @@ async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
 
 async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, group: str, fresh: Fresh) -> None:
     topic = create_topic(server, fresh("LiteTopic"), 2)
-    await send(server, fresh("Producer"), topic, range(20), 2)
+    await send_numbers(server, topic, range(20), 2)
     queue = MessageQueue(topic, "broker-a", 1)
     async with lite(server, group) as consumer:
         await consumer.assign([queue])
@@ -71,7 +62,7 @@ async def test_one_may_seek_before_it_is_known_where_the_group_is(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
     """The broker's answer comes later, and must not override the application's seek."""
-    await send(server, fresh("Producer"), topic, range(5))
+    await send_numbers(server, topic, range(5))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group) as consumer:
         await consumer.assign([queue])
@@ -83,7 +74,7 @@ async def test_one_may_seek_before_it_is_known_where_the_group_is(
 async def test_what_was_committed_is_where_the_next_one_begins(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    await send(server, fresh("Producer"), topic, range(10))
+    await send_numbers(server, topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group, auto_commit=False) as consumer:
         await consumer.assign([queue])
@@ -105,7 +96,7 @@ async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
     """The body may have failed on the messages of the last poll, so committing them at the end would lose them."""
-    await send(server, fresh("Producer"), topic, range(10))
+    await send_numbers(server, topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group) as consumer:
         await consumer.assign([queue])
@@ -143,7 +134,7 @@ def two_brokers(route: TopicRoute, addr: str) -> TopicRoute:
 
 
 async def test_auto_commit_stores_offsets_while_one_polls(server: Server, topic: str, group: str, fresh: Fresh) -> None:
-    await send(server, fresh("Producer"), topic, range(10))
+    await send_numbers(server, topic, range(10))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group, auto_commit_interval_s=0.0) as consumer:
         await consumer.assign([queue])
@@ -159,7 +150,7 @@ async def test_members_that_subscribe_share_the_queues(server: Server, group: st
         await two.subscribe(topic)
         await until(lambda: len(one.assignment) == len(two.assignment) == 2)
         assert not one.assignment & two.assignment
-        await send(server, fresh("Producer"), topic, range(20), 4)
+        await send_numbers(server, topic, range(20), 4)
         got = await poll_all(one, 10) + await poll_all(two, 10)
         assert sorted(got) == list(range(20))
         await two.unsubscribe(topic)
@@ -181,8 +172,8 @@ async def test_sticky_members_and_operators_learn_who_has_what(server: Server, g
 
 
 async def test_tags_choose_and_paused_queues_rest(server: Server, topic: str, group: str, fresh: Fresh) -> None:
-    await send(server, fresh("Producer"), topic, range(5), tags="A")
-    await send(server, fresh("Producer"), topic, range(5, 8), tags="B")
+    await send_numbers(server, topic, range(5), tags="A")
+    await send_numbers(server, topic, range(5, 8), tags="B")
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, group) as consumer:
         await consumer.assign([queue], "B")
@@ -194,7 +185,7 @@ async def test_tags_choose_and_paused_queues_rest(server: Server, topic: str, gr
 
 async def test_queues_that_are_assigned_again_take_another_expression(server: Server, topic: str, fresh: Fresh) -> None:
     """They go on where they are, whatever is committed."""
-    await send(server, fresh("Producer"), topic, range(4), tags="A")
+    await send_numbers(server, topic, range(4), tags="A")
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
         await consumer.assign([queue], "A")
@@ -205,7 +196,7 @@ async def test_queues_that_are_assigned_again_take_another_expression(server: Se
             await consumer.assign([queue], Sql92("a >"))
         assert await poll_all(consumer, 1) == [2]
         await consumer.assign([queue], "B")
-        await send(server, fresh("Producer"), topic, range(4, 6), tags="B")
+        await send_numbers(server, topic, range(4, 6), tags="B")
         assert await poll_all(consumer, 2) == [4, 5]
         await consumer.assign([queue], "A || B")
         consumer.seek(queue, 2)
@@ -217,9 +208,9 @@ async def test_a_topic_that_is_subscribed_to_again_goes_on_where_it_is(
 ) -> None:
     async with lite(server, fresh("LiteGroup"), auto_commit=False) as consumer:
         await consumer.subscribe(topic, "A")
-        await send(server, fresh("Producer"), topic, range(4), tags="A")
+        await send_numbers(server, topic, range(4), tags="A")
         assert await poll_all(consumer, 2) == [0, 1]
-        await send(server, fresh("Producer"), topic, range(4, 6), tags="B")
+        await send_numbers(server, topic, range(4, 6), tags="B")
         await consumer.subscribe(topic, "A || B")
         assert await poll_all(consumer, 4) == [2, 3, 4, 5]
 
@@ -248,7 +239,7 @@ async def test_what_cannot_be_subscribed_is_said(server: Server, topic: str, gro
 async def test_broadcasting_keeps_offsets_in_a_file(
     server: Server, topic: str, group: str, fresh: Fresh, tmp_path: Path
 ) -> None:
-    await send(server, fresh("Producer"), topic, range(5))
+    await send_numbers(server, topic, range(5))
     for expected in ([0, 1, 2], [3, 4]):
         async with lite(server, group, message_model="BROADCASTING", offset_dir=tmp_path) as consumer:
             await consumer.subscribe(topic)

@@ -10,8 +10,7 @@ import pytest
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, MessageQueue, later, suspend
 from rmqclient.admin import AdminClient
 from rmqclient.listener import Listener
-from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
+from rmqclient.message import ReceivedMessage
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.remoting.channels import Channels
@@ -19,7 +18,7 @@ from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.collector import Collector, from_first, send_numbers, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
 from tests.rmqclient.test_push_consumer_server import dead_letters
 from tests.support.peer import answer
@@ -29,28 +28,13 @@ pytestmark = pytest.mark.anyio
 
 
 def orderly(server: Server, group: str, topic: str, listener: Listener, max_reconsume_times: int = -1) -> PushConsumer:
-    return PushConsumer(
-        server.namesrv_addr,
-        group,
-        {topic: "*"},
-        listener,
-        orderly=True,
-        consume_from="CONSUME_FROM_FIRST_OFFSET",
-        max_reconsume_times=max_reconsume_times,
-    )
-
-
-async def send_all(server: Server, topic: str, group: str, numbers: range, queue_count: int) -> None:
-    async with Producer(server.namesrv_addr, group) as producer:
-        for number in numbers:
-            queue = MessageQueue(topic, "broker-a", number % queue_count)
-            await producer.send(Message(topic, b"%d" % number), queue)
+    return from_first(server, group, topic, listener, orderly=True, max_reconsume_times=max_reconsume_times)
 
 
 async def test_a_message_that_fails_comes_again_before_the_next(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    await send_all(server, topic, fresh("Producer"), range(12), 1)
+    await send_numbers(server, topic, range(12), 1)
     seen: list[tuple[int, int]] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -66,7 +50,7 @@ async def test_a_message_that_fails_comes_again_before_the_next(
 async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes_on(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
-    await send_all(server, topic, fresh("Producer"), range(3), 1)
+    await send_numbers(server, topic, range(3), 1)
     seen: list[int] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -82,7 +66,7 @@ async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes
 
 
 async def test_a_message_may_be_given_up_at_once(server: Server, topic: str, group: str, fresh: Fresh) -> None:
-    await send_all(server, topic, fresh("Producer"), range(2), 1)
+    await send_numbers(server, topic, range(2), 1)
     collect = Collector(lambda message: later(NEVER_AGAIN) if message.body == b"0" else SUCCESS)
     async with orderly(server, group, topic, collect):
         await until(lambda: collect.bodies == [b"0", b"1"])
@@ -115,11 +99,11 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
     async with orderly(server, group, topic, listener_of("one")) as one:
         await until(lambda: len(one.assignment) == queue_count)
         async with anyio.create_task_group() as nursery:
-            nursery.start_soon(send_all, server, topic, fresh("Producer"), range(count // 2), queue_count)
+            nursery.start_soon(send_numbers, server, topic, range(count // 2), queue_count)
             async with orderly(server, group, topic, listener_of("two")) as two:
                 await until(lambda: len(one.assignment) == len(two.assignment) == 2)
                 await until(lambda: consumed() >= count // 2)  # some by two, unless they came before it got its share
-                nursery.start_soon(send_all, server, topic, fresh("Producer"), range(count // 2, count), queue_count)
+                nursery.start_soon(send_numbers, server, topic, range(count // 2, count), queue_count)
                 await until(lambda: "two" in members)
         await until(lambda: len(one.assignment) == queue_count)
         await until(lambda: consumed() >= count)
@@ -133,7 +117,7 @@ async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Serve
     """`consumerStatus` used to show every queue of every orderly consumer as not locked."""
     topic = create_topic(server, fresh("OrderTopic"), 2)
     began_ms = time.time_ns() // 1_000_000
-    await send_all(server, topic, fresh("Producer"), range(2), 2)
+    await send_numbers(server, topic, range(2), 2)
     collect = Collector()
     async with orderly(server, group, topic, collect) as consumer:
         await until(lambda: len(collect.bodies) == 2)

@@ -8,11 +8,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import ConsumeStatus, Listener, later, suspend
-from rmqclient.message import Message, ReceivedMessage
+from rmqclient.message import ReceivedMessage
 from rmqclient.pop_consumer import PopConsumer
-from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
-from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.collector import Collector, send_numbers, until
 from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
@@ -27,14 +26,6 @@ def popping(server: Server, group: str, topic: str, listener: Listener, **settin
     )  # fmt: skip
 
 
-async def send(server: Server, topic: str, count: int = COUNT) -> list[bytes]:
-    bodies = [b"%d" % number for number in range(count)]
-    async with Producer(server.namesrv_addr, "p") as producer:
-        for body in bodies:
-            await producer.send(Message(topic, body))
-    return bodies
-
-
 async def test_members_share_every_queue_and_each_message_goes_to_one(server: Server, topic: str, group: str) -> None:
     """There are more members than queues, and each gets some of the messages."""
     collectors = [Collector() for _ in range(3)]
@@ -43,7 +34,7 @@ async def test_members_share_every_queue_and_each_message_goes_to_one(server: Se
         for member in (one, two, three):
             (queue,) = await member.wait_assigned()
             assert queue.queue_id == -1
-        bodies = await send(server, topic)
+        bodies = await send_numbers(server, topic, range(COUNT))
         await until(lambda: sum(len(each.bodies) for each in collectors) >= COUNT)
     assert Counter(body for each in collectors for body in each.bodies) == Counter(bodies)
     assert all(each.bodies for each in collectors)
@@ -82,7 +73,7 @@ async def test_what_fails_or_is_given_back_comes_again(
             return suspend(0.01)
         return await anyio.sleep_forever() if len(seen) == 2 else None
 
-    await send(server, topic, 3)
+    await send_numbers(server, topic, range(3))
     async with popping(server, group, topic, listener, concurrency=1):
         await until(lambda: len(seen) == 2)
     async with popping(server, group, topic, listener):
@@ -96,7 +87,7 @@ async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(
     server: Server, topic: str, group: str
 ) -> None:
     """The message comes again from the plain retry topic, which is never popped."""
-    await send(server, topic, 1)
+    await send_numbers(server, topic, range(1))
     failing, collect = Collector(lambda message: later(1)), Collector()
     async with PushConsumer(server.namesrv_addr, group, {topic: "*"}, failing, consume_from=ConsumeFrom.FIRST_OFFSET):
         await until(lambda: failing.bodies == [b"0"])

@@ -12,15 +12,14 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.rebalance import STICKY
-from rmqclient.consuming.start import ConsumeFrom
-from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, Listener, later
+from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, later
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError, RefusedError, UsageError
-from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
+from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, from_first, send_numbers, until
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Fresh, Server, create_topic
@@ -28,19 +27,12 @@ from tests.support.servers import Fresh, Server, create_topic
 pytestmark = pytest.mark.anyio
 
 
-def from_first(server: Server, group: str, topic: str, listener: Listener, expression: str = "*") -> PushConsumer:
-    return PushConsumer(
-        server.namesrv_addr, group, {topic: expression}, listener, consume_from=ConsumeFrom.FIRST_OFFSET
-    )
-
-
 async def test_every_message_is_consumed_and_committed(server: Server, admin: AdminClient, fresh: Fresh) -> None:
     topic, group = fresh("PushTopic"), fresh("PushGroup")
     create_topic(server, topic, 4)
     collect = Collector()
-    async with Producer(server.namesrv_addr, fresh("Producer")) as producer, from_first(server, group, topic, collect):
-        for number in range(100):
-            await producer.send(Message(topic, b"%d" % number))
+    async with from_first(server, group, topic, collect):
+        await send_numbers(server, topic, range(100), 4)
         await until(lambda: len(collect.bodies) >= 100)
     assert sorted(map(int, collect.bodies)) == list(range(100))
     stats = admin.consume_stats(server.broker_addr, group, topic)
@@ -79,9 +71,7 @@ async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
     server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
     collect = Collector(lambda message: LATER if message.body == b"0" and not message.reconsume_times else SUCCESS)
-    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
-        for number in range(5):
-            await producer.send(Message(topic, b"%d" % number))
+    await send_numbers(server, topic, range(5))
     async with from_first(server, group, topic, collect) as consumer:
         await until(lambda: len(collect.bodies) >= 5)
         consumer.set_concurrency(7)

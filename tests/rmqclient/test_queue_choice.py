@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqclient import ConsumeFrom, Message, Producer, PushConsumer, SendStatus, by_hash, by_random
+from rmqclient import Message, Producer, SendStatus, by_hash, by_random
 from rmqclient.queue_choice import LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, QueuesInTurn
 from rmqclient.remoting.routes import _order_conf
 from rmqclient.sending import message_properties, split_batches
@@ -20,7 +20,7 @@ from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSIONS
-from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.collector import Collector, from_first, until
 from tests.rmqclient.test_producer import Cluster, broker, stored
 from tests.support.compressions import KINDS
 from tests.support.quick import in_one_test
@@ -214,10 +214,7 @@ async def test_states_of_an_order_come_in_their_order(server: Server, fresh: Fre
     async with Producer(server.namesrv_addr, "p") as producer:
         for state in states:
             await producer.send(Message(topic, state, sharding_key=state.partition(b":")[0].decode()))
-    first = ConsumeFrom.FIRST_OFFSET
-    async with PushConsumer(
-        server.namesrv_addr, fresh("G"), {topic: "*"}, collect, orderly=True, consume_from=first
-    ):  # fmt: skip
+    async with from_first(server, fresh("G"), topic, collect, orderly=True):
         await until(lambda: len(collect.bodies) == len(states))
     for order in range(8):
         mine = [body for body in collect.bodies if body.startswith(b"%d:" % order)]

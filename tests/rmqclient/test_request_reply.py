@@ -14,9 +14,8 @@ from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PushReplyHeader
 from rmqproto.wire.command import Command
-from tests.rmqclient.collector import TIMEOUT_S, Collector, until
+from tests.rmqclient.collector import TIMEOUT_S, Collector, from_first, until
 from tests.rmqclient.consuming.test_deliveries import received
-from tests.rmqclient.test_push_consumer_server import from_first
 from tests.support.servers import Fresh, Server, create_topic
 
 pytestmark = pytest.mark.anyio
