@@ -60,8 +60,10 @@ _BORN_TIMESTAMP = _LETTERS["born_timestamp"]
 _FLAG = _LETTERS["flag"]
 _PROPERTIES = _LETTERS["properties"]
 _BATCH = _LETTERS["batch"]
-_RECONSUME_TIMES = _LETTERS["reconsume_times"]
-_MAX_RECONSUME_TIMES = _LETTERS["max_reconsume_times"]
+_RETRY_COUNTS = {
+    props.RECONSUME_TIME: _LETTERS["reconsume_times"],
+    props.MAX_RECONSUME_TIMES: _LETTERS["max_reconsume_times"],
+}
 
 _unique_ids = UniqueIds()
 
@@ -119,7 +121,12 @@ class SendRequests:
         check_body(body, self._body_max_bytes)
         ext = self._common.copy()
         if self._is_retry:
-            message = _retry_counts_to_header(message, ext)
+            # The retry counts travel in the header, and not among the properties.
+            others = dict(message.properties)
+            for name, letter in _RETRY_COUNTS.items():
+                if name in others:
+                    ext[letter] = others.pop(name)
+            message = dataclasses.replace(message, properties=others)
         properties, unique_key = message_properties(message)
         if len(body) >= self._compression.from_bytes:
             body, bits = compressed(body, self._compression.kind, self._compression.level)
@@ -194,16 +201,6 @@ def split_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[
         batch_bytes += size_bytes
     if batch:
         yield batch
-
-
-def _retry_counts_to_header(message: Message, ext: dict[str, str]) -> Message:
-    """Moves the retry counts into the header: in a send to a retry topic they travel there, and not among the
-    properties."""
-    properties = dict(message.properties)
-    for name, letter in ((props.RECONSUME_TIME, _RECONSUME_TIMES), (props.MAX_RECONSUME_TIMES, _MAX_RECONSUME_TIMES)):
-        if name in properties:
-            ext[letter] = properties.pop(name)
-    return dataclasses.replace(message, properties=properties)
 
 
 def send_result_untrusted(answer: Command, message_id: str, queue: MessageQueue) -> SendResult:

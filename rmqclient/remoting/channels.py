@@ -116,15 +116,10 @@ class Channels:
         except RequestTimeoutError:
             raise RequestTimeoutError(f"{address} did not answer {request_label(code)} in time") from None
         if answer.code not in accept:
-            raise self.refused(channel, answer)
+            if answer.code == ResponseCode.GO_AWAY:  # the next request goes to the broker that replaces it
+                channel.close("the broker asked us to go away")
+            raise refusal(answer, address)
         return answer
-
-    def refused(self, channel: Channel, answer: Command) -> RocketMQError:
-        """The error for an answer with a failure code. If the broker is about to stop its channel is closed, so that
-        the next request goes to the broker that replaces it."""
-        if answer.code == ResponseCode.GO_AWAY:
-            channel.close("the broker asked us to go away")
-        return refusal(answer, channel.address)
 
     async def oneway(
         self,

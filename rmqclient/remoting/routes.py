@@ -7,10 +7,9 @@ then continues with the old route, as Apache's clients do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
 
@@ -208,7 +207,10 @@ class Routes:
         self._note_addresses(route)
         self._borrowed.discard(topic)
         if route.topic_queue_mapping_by_broker:
-            return self._keep(topic, self._learn_logical(topic, route.topic_queue_mapping_by_broker))
+            # A static topic's queues, in the order of their numbers (``ClientMetadata``, 5.5.0).
+            leaders = self._leaders[topic] = leaders_untrusted(topic, route.topic_queue_mapping_by_broker)
+            logical = tuple(sorted(leaders))
+            return self._keep(topic, TopicQueues(readable=logical, writable=logical, ordered=logical))
         self._leaders.pop(topic, None)
         masters = {broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs}
         data = sorted(route.queue_datas, key=lambda queues: queues.broker_name)
@@ -233,12 +235,6 @@ class Routes:
             lacks_master=any(each.broker_name not in masters for each in data),
         )
         return self._keep(topic, queues)
-
-    def _learn_logical(self, topic: str, mappings: Mapping[str, Any]) -> TopicQueues:
-        """A static topic's queues, in the order of their numbers (``ClientMetadata``, 5.5.0). ProtocolError."""
-        leaders = self._leaders[topic] = leaders_untrusted(topic, mappings)
-        queues = tuple(sorted(leaders))
-        return TopicQueues(readable=queues, writable=queues, ordered=queues)
 
     def _borrow(self, topic: str, template: TopicRoute) -> TopicQueues:
         """The queues that brokers will create for a topic at its first message."""

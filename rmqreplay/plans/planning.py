@@ -4,6 +4,7 @@ sent."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import msgspec
 
@@ -109,7 +110,8 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
             "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
             "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
-            "reject_reasons": _reasons(report), "samples": report.samples[:sample],
+            "reject_reasons": dict(Counter(each.remark for each in report.failures)),
+            "samples": report.samples[:sample],
             "rejections": msgspec.to_builtins(report.failures[:sample]),
             **_readers(plan, topics, report, engine.open_cluster),
             "redriven_by": sent.by_job, "perhaps_sent": sent.unproven,
@@ -146,10 +148,3 @@ def _readers(plan: Plan, topics: list[str], report: TaskReport, open_cluster: Op
     if failed != {None}:
         again = {group for topic in topics if topic in report.origins for group in readers[topic]} - failed
     return {"groups": sorted(set().union(*readers.values())), "groups_again": sorted(again)}
-
-
-def _reasons(report: TaskReport) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for each in report.failures:
-        reasons[each.remark] = reasons.get(each.remark, 0) + 1
-    return reasons

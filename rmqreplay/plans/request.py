@@ -34,7 +34,7 @@ from rmqreplay.sending.redrive import check_target_topic, check_transform, parse
 from rmqreplay.source.archive_manifest import is_archive, load_manifest
 from rmqreplay.source.live import ClusterAccess, LiveCluster, checked_sql92
 from rmqreplay.source.offset_ranges import OffsetRange
-from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where, resolve
+from rmqreplay.source.queue_ranges import EARLIEST, LATEST, WantedRanges, Where, nested, resolve
 
 DEDUP_KINDS = ("id", "key", "origin-id", "body")
 DEDUP_KEEPS = ("first", "last")
@@ -157,9 +157,12 @@ def _is_same_selection(plan: Plan, request: ReplayRequest, asked: AskedRanges) -
 
 
 def _asked(request: ReplayRequest, topics: list[str]) -> AskedRanges:
+    offsets = None  # as ``parse_offsets`` reads them
+    if request.offsets is not None:
+        offsets = json.dumps(nested({each.queue: [each.start, each.end] for each in request.offsets}))
     return AskedRanges(
         topics=sorted(topics), queues=sorted(request.queues), start=request.start_text, end=request.end_text,
-        offsets=None if request.offsets is None else _offsets_text(request.offsets), from_group=request.from_group,
+        offsets=offsets, from_group=request.from_group,
     )  # fmt: skip
 
 
@@ -287,15 +290,6 @@ def parse_offsets(text: str) -> list[OffsetRange]:
     return found
 
 
-def _offsets_text(ranges: list[OffsetRange]) -> str:
-    """The text that ``parse_offsets`` reads."""
-    table: dict[str, dict[str, dict[int, list[int]]]] = {}
-    for each in ranges:
-        queue = each.queue
-        table.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = [each.start, each.end]
-    return json.dumps(table)
-
-
 def _wanted(request: ReplayRequest, topics: list[str]) -> WantedRanges:
     """The queues and ends of the request. UsageError for offsets of a topic that is not selected."""
     if request.offsets is None:
@@ -305,25 +299,18 @@ def _wanted(request: ReplayRequest, topics: list[str]) -> WantedRanges:
         elif request.from_group is not None:
             start = Where(keyword="group", group=request.from_group)
         if request.after:  # times are a filter, too
-            start = Where(keyword="earliest", table=_table(request.after))
+            start = Where(keyword="earliest", table=nested(request.after))
         end = Where(keyword="latest") if request.end_ms is None else Where(timestamp_ms=request.end_ms)
         return WantedRanges(topics=topics, start=start, end=end, missing_timestamp="latest")
     strangers = {each.queue.topic for each in request.offsets} - set(topics)
     if strangers:
         raise UsageError(f"--offsets names {min(strangers)}, which is not selected")
-    starts = _table({each.queue: each.start for each in request.offsets})
-    ends = _table({each.queue: each.end for each in request.offsets})
+    starts = nested({each.queue: each.start for each in request.offsets})
+    ends = nested({each.queue: each.end for each in request.offsets})
     assigned = {topic: {name: [*ids] for name, ids in brokers.items()} for topic, brokers in starts.items()}
     return WantedRanges(
         assigned=assigned, start=Where(keyword="earliest", table=starts), end=Where(keyword="latest", table=ends)
     )
-
-
-def _table(offsets: Mapping[MessageQueue, int]) -> OffsetTable:
-    table: OffsetTable = {}
-    for queue, offset in offsets.items():
-        table.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = offset
-    return table
 
 
 def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRange]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.names import is_system_topic
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+
+T = TypeVar("T")
 
 EARLIEST = -2
 LATEST = -1
@@ -20,6 +22,14 @@ LATEST = -1
 
 OffsetTable = dict[str, dict[str, dict[int, int]]]
 """topic -> broker name -> queue id -> number."""
+
+
+def nested(values: Mapping[MessageQueue, T]) -> dict[str, dict[str, dict[int, T]]]:
+    """The values as in an ``OffsetTable``."""
+    table: dict[str, dict[str, dict[int, T]]] = {}
+    for queue, value in values.items():
+        table.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = value
+    return table
 
 
 @dataclass(frozen=True, slots=True)

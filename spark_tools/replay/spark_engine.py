@@ -29,7 +29,7 @@ from rmqreplay.sending.redrive import damaged_at_origin
 from rmqreplay.source.archive_manifest import covering, is_archive, load_manifest
 from rmqreplay.source.live import PLAIN, ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
-from rmqreplay.source.queue_ranges import OffsetTable
+from rmqreplay.source.queue_ranges import nested
 from spark_tools.part_reader import parts_frame
 from spark_tools.read_rules import RowFilter
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
@@ -222,14 +222,10 @@ def source_options(source: Source) -> dict[str, str]:
 
 def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
     """The ranges as numbers in the source's options, so that nothing is left to resolve."""
-    assign: dict[str, dict[str, list[int]]] = {}
-    starts: OffsetTable = {}
-    ends: OffsetTable = {}
-    for each in hulls(ranges):
-        queue = each.queue
-        assign.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(queue.queue_id)
-        starts.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = each.start
-        ends.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = each.end
+    by_queue = {each.queue: each for each in hulls(ranges)}
+    assign = {topic: {name: [*ids] for name, ids in brokers.items()} for topic, brokers in nested(by_queue).items()}
+    starts = nested({queue: each.start for queue, each in by_queue.items()})
+    ends = nested({queue: each.end for queue, each in by_queue.items()})
     return {"assign": json.dumps(assign), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
 
 

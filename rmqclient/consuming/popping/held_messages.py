@@ -172,26 +172,24 @@ class HeldMessages:
         self._pause_scope.cancel()
         await self._ended.wait()
         untried = {_place(message) for message in waiting if isinstance(message, PoppedMessage)}
-        async with anyio.create_task_group() as nursery:
-            for place, held in list(self._held.items()):
-                nursery.start_soon(self._give_back, held, place in untried)
+        await self._give_all_back((held, place in untried) for place, held in list(self._held.items()))
         await self._acks.flush()
 
     async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
         """Gives back messages that were not tried, so that they come again at once."""
-        async with anyio.create_task_group() as nursery:
-            for message in messages:
-                assert isinstance(message, PoppedMessage)
-                held = self._held.get(_place(message))
-                if held is not None:
-                    nursery.start_soon(self._give_back, held, True)
+        places = [_place(message) for message in messages if isinstance(message, PoppedMessage)]
+        await self._give_all_back((self._held[place], True) for place in places if place in self._held)
 
     async def give_back(self, messages: Collection[PoppedMessage]) -> None:
         """Gives back messages that a pop brings while the consumer leaves."""
+        now_s = anyio.current_time()
+        await self._give_all_back((self.hold(message, now_s, lambda: None), True) for message in messages)
+
+    async def _give_all_back(self, held: Iterable[tuple[HeldMessage, bool]]) -> None:
+        """``held``: the messages, and whether each is untried."""
         async with anyio.create_task_group() as nursery:
-            for message in messages:
-                held = self.hold(message, anyio.current_time(), lambda: None)
-                nursery.start_soon(self._give_back, held, True)
+            for one, is_untried in held:
+                nursery.start_soon(self._give_back, one, is_untried)
 
     async def _give_back(self, held: HeldMessage, is_untried: bool) -> None:
         is_alone = held.message.popped_lite_topic is None  # suspending one message of a lite topic would free all of it
