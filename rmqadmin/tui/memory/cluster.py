@@ -30,6 +30,10 @@ class SeenBroker(msgspec.Struct, frozen=True):
     replica: Replica
     gone_since_ms: int | None = None
 
+    @property
+    def order(self) -> tuple[str, str, int]:
+        return self.replica.cluster, self.replica.broker_name, self.replica.broker_id
+
 
 class Cluster(msgspec.Struct, frozen=True):
     """What the nameserver lists now, and what it listed before. ``seen`` has every broker process by ``NAME/ID``, or,
@@ -82,7 +86,7 @@ class ClusterMemory:
             for key, replica in present.items():
                 self._seen[key] = SeenBroker(replica)
                 self._last_ms[key] = now_ms
-            seen = dict(sorted(self._seen.items(), key=lambda item: _order(item[1])))
+            seen = dict(sorted(self._seen.items(), key=lambda item: item[1].order))
             here = {one.broker_name for one in present.values()}
             self._gone = {
                 one.replica.broker_name: one.gone_since_ms
@@ -169,7 +173,3 @@ class ClusterMemory:
 
 def gone_text(since_ms: int, now_ms: int) -> str:
     return f"gone {elapsed(now_ms - since_ms)} ago"
-
-
-def _order(seen: SeenBroker) -> tuple[str, str, int]:
-    return seen.replica.cluster, seen.replica.broker_name, seen.replica.broker_id

@@ -20,7 +20,6 @@ from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, without_h
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.groups import reset_offsets
@@ -31,6 +30,7 @@ from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.groups import STATE
+from rmqadmin.tui.screens.maps import OWNER_MARKS
 from rmqadmin.tui.screens.members import member_columns
 from rmqadmin.tui.screens.row_parts import OVER_TIME, RowState, line_column, of_queue, state_column
 from rmqadmin.tui.sources import groups
@@ -72,12 +72,6 @@ class Ownership(msgspec.Struct, frozen=True):
             return UNKNOWN
         owners = names_told(self.owners)
         return owners if self.state is QueueState.OWNED else ", ".join(filter(None, [self.state, owners]))
-
-
-def _owner_mark(ownership: Ownership) -> Mark | None:
-    if ownership.state in (QueueState.UNOWNED, QueueState.SHARED):
-        return Mark.BAD
-    return Mark.WARN if ownership.state is QueueState.UNKNOWN else None
 
 
 class GroupScreen(DashboardScreen):
@@ -143,8 +137,8 @@ class GroupScreen(DashboardScreen):
                 value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing consumed yet
             ),
             Column(
-                name="owner", part=STATE, value=Ownership.text, mark=_owner_mark, shape=Shape.CLAUSES, every=_EVERY,
-                importance=VITAL,
+                name="owner", part=STATE, value=Ownership.text, mark=lambda one: OWNER_MARKS.get(one.state),
+                shape=Shape.CLAUSES, every=_EVERY, importance=VITAL,
             ),
             state_column(is_sparse=True),
         ]  # fmt: skip
@@ -210,9 +204,6 @@ class GroupScreen(DashboardScreen):
         over = pulse.over_time(Subject(SubjectKind.GROUP, self.facts.group), _LAG)
         self.query_one("#waiting", Plot).show("Waiting", over.lines["lag_count"], whole, note=over.trend)
         self.offsets.put(OVER_TIME, {key: pulse.over_time(self._queue_subject(key), _LAG) for key in shown})
-        self._judge()
-
-    def _judge(self) -> None:
         states = {
             key: RowState(tuple(self._findings(key)), told_beside=Check.QUEUE_OWNERS) for key in self.offsets.row_keys()
         }

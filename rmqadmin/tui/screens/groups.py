@@ -82,7 +82,10 @@ class GroupsScreen(TableScreen):
             lag_column("consume_tps", is_unknown=_MEMBERS_UNKNOWN),
             Column(name="client_count", part=NUMBERS, is_number=True, is_sum=True, is_unknown=_MEMBERS_UNKNOWN),
             state_column(),
-            Column(name="message_model", part=NUMBERS, value=_model, is_unknown=_MEMBERS_UNKNOWN, importance=MINOR),
+            Column(
+                name="message_model", part=NUMBERS, value=lambda one: one.message_model and one.message_model.lower(),
+                is_unknown=_MEMBERS_UNKNOWN, importance=MINOR,
+            ),
         ]  # fmt: skip
 
     def state_of(self, key: str, facts: GroupFacts, state: GroupState | None, wrong: tuple[Finding, ...]) -> RowState:
@@ -168,7 +171,3 @@ class GroupsScreen(TableScreen):
     def action_delete(self) -> None:
         if (facts := self._known()) is not None:
             self.open_change(delete_group(facts))
-
-
-def _model(numbers: GroupNumbers) -> str | None:
-    return None if numbers.message_model is None else numbers.message_model.lower()

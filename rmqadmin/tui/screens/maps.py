@@ -198,7 +198,8 @@ def _no_problem(found: ReadSets) -> Content:
     return Content(f"every set has its master, and {in_sync_text(found.sets)}")
 
 
-_MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.UNKNOWN: Mark.WARN}
+OWNER_MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.UNKNOWN: Mark.WARN}
+"""By how a queue of a group is owned."""
 
 
 class OwnedRow(msgspec.Struct, frozen=True):
@@ -241,7 +242,7 @@ class RebalanceScreen(MapScreen):
             Column(name="topic", value=lambda row: row.queue.topic),
             Column(name="broker_name", value=lambda row: row.queue.broker_name, importance=MINOR),
             Column(name="queue_id", value=lambda row: row.queue.queue_id, is_number=True, importance=VITAL),
-            Column(name="state", value=lambda row: row.state.value, mark=lambda row: _MARKS.get(row.state)),
+            Column(name="state", value=lambda row: row.state.value, mark=lambda row: OWNER_MARKS.get(row.state)),
             Column(name="owner", value=lambda row: names_told(row.owners) or None, importance=VITAL),
             Column(name="since_ms", words="since", form=self._since, is_time=True),
             Column(name="before", words="owner before", importance=MINOR),

@@ -36,10 +36,6 @@ from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
 
-def _owned(member: Member) -> int | None:
-    return None if member.queues is None else len(member.queues)
-
-
 def _silence_mark(member: Member) -> Mark | None:
     return Mark.WARN if member.queues is None else None
 
@@ -59,8 +55,9 @@ def member_columns(is_unequal: Callable[[Member], bool] = lambda _: False) -> li
 
     return [
         Column(name="client_id", shape=Shape.ID, importance=VITAL),
-        Column(name="queues", value=_owned, form=lambda count: "unknown" if count is None else str(count),
-               is_number=True, mark=_silence_mark, importance=VITAL),
+        Column(name="queues", value=lambda member: None if member.queues is None else len(member.queues),
+               form=lambda count: "unknown" if count is None else str(count), is_number=True, mark=_silence_mark,
+               importance=VITAL),
         Column(name="consumed", value=lambda member: member.pace and member.pace.consumed_tps,
                form=lambda tps: "-" if tps is None else f"{rate(tps)}/s", is_number=True, importance=VITAL),
         Column(name="client_addr", importance=MINOR),

@@ -96,7 +96,7 @@ def track_columns() -> list[Column]:
 
 def trace_columns() -> list[Column]:
     return [
-        Column(name="time", value=_step_time),
+        Column(name="time", value=lambda step: None if step.time_ms is None else time_text(step.time_ms)),
         Column(name="kind", words="what", importance=VITAL),
         Column(name="group", is_name=True, importance=VITAL),
         Column(name="outcome", mark=_outcome_mark, shape=Shape.PROSE, importance=VITAL),
@@ -135,10 +135,6 @@ def detail_lines(message: FoundMessage) -> list[Content]:
 
 def _outcome_mark(step: TraceStep) -> Mark | None:
     return None if step.outcome.startswith("success") or step.kind not in ("sent", "consumed") else Mark.WARN
-
-
-def _step_time(step: TraceStep) -> str | None:
-    return None if step.time_ms is None else time_text(step.time_ms)
 
 
 def compression_name(sys_flag: int) -> str:

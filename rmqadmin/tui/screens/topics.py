@@ -31,10 +31,6 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 
 
-def _perm(facts: TopicFacts) -> str:
-    return "differs" if facts.has_unequal_perms else perm(facts.perm)
-
-
 def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
     read, write = facts.read_queue_nums, facts.write_queue_nums
     return None if read is None or write is None else (read, write)
@@ -73,7 +69,9 @@ class TopicsScreen(TableScreen):
         return [
             Column(name="topic", importance=VITAL, readable_width=NAME_READABLE),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
-            Column(name="perm", value=_perm, form=str),
+            Column(
+                name="perm", value=lambda facts: "differs" if facts.has_unequal_perms else perm(facts.perm), form=str
+            ),
             total("queues", value=_queue_nums, form=queue_nums, lacks=_UNHEARD),
             total("brokers", value=lambda facts: len(facts.configs), lacks=_UNHEARD, importance=MINOR),
             total("message_count", part=NUMBERS, importance=VITAL),
@@ -206,14 +204,12 @@ class QueuesScreen(TableScreen):
     def rows_text(self) -> str:
         if not self.is_known:
             return super().rows_text()
-        counts = [self.table.part(key).message_count for key in self.table.row_keys() if self._is_counted(key)]
-        total, in_tps = count(sum(counts)), rate(self._in_tps)
+        rows: list[QueueRow] = [self.table.part(key) for key in self.table.row_keys()]
+        total = count(sum(row.message_count for row in rows if row.broker_name not in self.lacks))
+        in_tps = rate(self._in_tps)
         if self.lacks:
             total, in_tps = at_least(total), at_least(in_tps)
         return f"{super().rows_text()}, {total} messages, {in_tps} in/s"
-
-    def _is_counted(self, key: str) -> bool:
-        return self.table.part(key).broker_name not in self.lacks
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         row: QueueRow = event.row

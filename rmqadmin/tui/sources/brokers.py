@@ -117,8 +117,8 @@ class SetRow(msgspec.Struct, frozen=True):
 
     of_set: HaSet
     member: HaMember
-    behind_bytes: int | None
-    behind_ms: int | None
+    behind_bytes: int | None = None
+    behind_ms: int | None = None
 
     @property
     def role(self) -> str:
@@ -164,18 +164,14 @@ def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSet
     seen = list(read_cluster(admin, memory).seen.values())
     found = read_ha(admin, targets.ask_each(lambda broker: _registered(admin, memory, broker), seen))
     rows = {
-        f"{one.broker_name}/{member.broker_addr}": SetRow(
-            one, member, None if member is one.master else one.behind_bytes(member), _behind_ms(one, member, now_ms)
-        )
+        f"{one.broker_name}/{member.broker_addr}": SetRow(one, member)
+        if member is one.master
+        else SetRow(one, member, one.behind_bytes(member), one.behind_ms(member, now_ms))
         for one in found.sets
         for member in sorted(one.members, key=lambda member: member is not one.master)
     }
     bad = [each for each in ha_findings(found, now_ms) if each.grade in (Grade.ERROR, Grade.WARNING)]
     return ReadSets(found.sets, rows, in_order(bad))
-
-
-def _behind_ms(one: HaSet, member: HaMember, now_ms: int) -> int | None:
-    return None if member is one.master else one.behind_ms(member, now_ms)
 
 
 def _registered(admin: AdminClient, memory: ClusterMemory, seen: SeenBroker) -> KnownBroker:

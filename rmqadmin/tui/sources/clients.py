@@ -85,7 +85,7 @@ def read_client(
         lags = {queue: lag_of(entry) for queue, entry in offsets.offsets.items()}
     except RocketMQError:
         lags = {}
-    return Found({_key(row): row for row in facts_of(info, lags, now_ms)})
+    return Found({f"{row.kind}/{row.name or row.text}": row for row in facts_of(info, lags, now_ms)})
 
 
 def read_stack(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str) -> str | None:
@@ -103,10 +103,6 @@ def _ask(
             raise NotFoundError(f"no broker that answers knows {client_id}: {', '.join(lacks_text(lacks))}")
         raise NotFoundError(f"{client_id} is no longer online in {facts.group}")
     return ask_client(admin, facts.group, client_id, clients, facts.brokers, jstack=jstack)
-
-
-def _key(fact: ClientFact) -> str:
-    return f"{fact.kind}/{fact.name or fact.text}"
 
 
 def facts_of(info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms: int) -> list[ClientFact]:

@@ -93,6 +93,8 @@ class Rows:
         """At every how many intervals a part is asked for, where that is not what its columns say."""
         self.marked: dict[str, Any] = {}
         """The base parts of marked rows, by key. They stay marked when they are gone."""
+        self._base_columns = [at for at, column in enumerate(columns) if column.part == BASE]
+        """Those that filters read, by number."""
         self._is_judged = any(column.part == JUDGED for column in columns)
         self._now_ms = now_ms
         self._ageing = {column.part for column in columns if column.changes_by_itself}
@@ -132,7 +134,7 @@ class Rows:
 
     def _fill_base(self, line: Line, base: Any) -> bool:
         changed = self._fill(line, BASE, base)
-        line.searched = self._searched(line)
+        line.searched = _BETWEEN.join(line.texts[at] or "" for at in self._base_columns)
         return changed
 
     def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:
@@ -178,12 +180,7 @@ class Rows:
     def would_pass(self, base: Any) -> bool:
         """Whether a row with this base part would pass. Any thread may ask."""
         passes = self.passes
-        return passes is None or passes(
-            _BETWEEN.join(self._text(column, base) for column in self.columns if column.part == BASE)
-        )
-
-    def _searched(self, line: Line) -> str:
-        return _BETWEEN.join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
+        return passes is None or passes(_BETWEEN.join(self._text(self.columns[at], base) for at in self._base_columns))
 
     # --- text of a row for copying -----------------------------------------------------------------------------------
 
