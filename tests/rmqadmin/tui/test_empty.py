@@ -12,7 +12,6 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor
 from tests.support import servers
-from tests.support.processes import free_ports
 from tests.support.servers import Server
 
 
@@ -82,16 +81,3 @@ def test_a_key_that_needs_a_row_tells_why_there_is_none(bare: Server, said: list
             assert said == [text], key
 
     drive(clients_of(bare.namesrv_addr), test)
-
-
-@pytest.mark.slow
-def test_what_nobody_has_told_is_unknown_and_not_nothing() -> None:
-    nobody = f"127.0.0.1:{free_ports()[0]}"
-
-    async def test(driver: Driver) -> None:
-        for key in "dgtc":
-            await driver.press(key)
-            await driver.until(lambda: "cannot connect" in driver.text and "\n unknown" in driver.text)
-            assert not any(line.strip().startswith("no ") for line in driver.text.splitlines())
-
-    drive(clients_of(nobody), test)

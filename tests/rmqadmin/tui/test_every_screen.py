@@ -198,19 +198,12 @@ def last_line(driver: Driver) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.dashboard(keys={"filter": "ctrl+g"})
-async def test_keys_of_the_user_take_the_place_of_ours(driver: Driver) -> None:
-    await at_row(driver, "c", "broker-a/0", "slash")
-    assert not driver.app.screen.query(FilterInput)
-    await driver.press("ctrl+g")
-    await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
-
-
-@pytest.mark.slow
-@pytest.mark.dashboard(keys={"filter": "slash,ctrl+f", "topics": "G"})
-async def test_keys_of_the_user_are_not_those_of_the_table(driver: Driver) -> None:
+@pytest.mark.dashboard(keys={"filter": "ctrl+f", "topics": "G"})
+async def test_keys_of_the_user_take_the_place_of_ours_and_are_not_those_of_the_table(driver: Driver) -> None:
     """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
-    await at_row(driver, "g", GROUP, "ctrl+f")
+    await at_row(driver, "g", GROUP, "slash")
+    assert not driver.app.screen.query(FilterInput)
+    await driver.press("ctrl+f")
     await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
     await driver.press("escape", "G")
     await driver.until(lambda: driver.app.current_mode == "topics")

@@ -128,46 +128,6 @@ def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: W
 
 
 @pytest.mark.slow
-def test_unequal_subscriptions_are_marked(world: World) -> None:
-    """The classic mistake: members of one group that subscribe to different things take each other's messages."""
-
-    async def test(driver: Driver) -> None:
-        await at_group(driver, world)
-        await driver.until_shown("unequal subscriptions")
-        await driver.press("2")
-        await driver.until_shown("not as the others:")
-        (other,) = [line for line in driver.text.splitlines() if "not as the others:" in line]
-        assert "TAG B" in other
-
-    with (
-        ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1)),
-        ScriptedMember(world.server, world.group, world.topic, client_id="two", owns=queues(world, 2)),
-        ScriptedMember(
-            world.server, world.group, world.topic, client_id="other", owns=queues(world, 3), expression="B"
-        ),
-    ):
-        drive(world.make_client, test, size=WIDE)
-
-
-@pytest.mark.slow
-def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_home: Path) -> None:
-    async def test(driver: Driver) -> None:
-        await at_group(driver, world)
-        await driver.press("ctrl+r")
-        await driver.enter("end", into="field-to")
-        await driver.until_shown("new offset", f"Type {world.group} to go on")
-        assert offsets(world) == [0, 0, 0, 0]
-        await driver.enter(world.group, into="name")
-        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
-        assert offsets(world) == [1, 1, 1, 1]
-        await driver.press("escape")
-        await driver.until_shown("lag 0")
-
-    drive(world.make_client, test, size=WIDE)
-    assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
-
-
-@pytest.mark.slow
 def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
     world: World, state_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rmqadmin.tui.dialogs.topics import topic_perm
 from rmqadmin.tui.screens.brokers import BrokersScreen
 from rmqadmin.tui.screens.group import GroupScreen
+from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
@@ -36,6 +37,11 @@ async def test_no_key_that_changes_is_offered_on_any_screen(driver: Driver, worl
     assert "^r Reset" not in driver.text
     await driver.press("ctrl+r")
     assert isinstance(driver.app.screen, GroupScreen)
+    await at_row(driver, "d", world.group, "enter")
+    await driver.until_shown("1 message of 1", "Export")
+    assert "Redrive" not in driver.text
+    await driver.press("R")
+    assert isinstance(driver.app.screen, MessagesScreen)
 
 
 @pytest.mark.slow

@@ -124,20 +124,6 @@ async def test_a_permission_is_previewed_confirmed_by_name_and_changed(
 
 
 @pytest.mark.slow
-async def test_another_name_changes_nothing(driver: Driver, world: World) -> None:
-    await at_topic(driver, world)
-    await driver.press("p")
-    await driver.until_shown("nothing would change")
-    await driver.press("down")
-    await driver.until_shown("RW (6)  R (4)")
-    await driver.press("enter")
-    await driver.enter("orders", into="name")
-    await driver.until_shown("nothing was changed: that is not the name to type")
-    assert isinstance(driver.app.screen, ChangeDialog)
-    assert world.perm == 6
-
-
-@pytest.mark.slow
 async def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(driver: Driver, world: World) -> None:
     """If a mark changed while the name was there, the change would be carried out without having been shown."""
     await at_topic(driver, world)

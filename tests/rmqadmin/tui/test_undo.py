@@ -32,9 +32,10 @@ async def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_s
     assert "Undo" not in driver.text
     await driver.press("enter", "ctrl+r")
     await fill(driver, "to", "end")
-    await driver.until_shown(f"Type {world.group} to go on")
+    await driver.until_shown("new offset", f"Type {world.group} to go on")
+    assert offsets(world) == [0] * QUEUE_COUNT
     await confirm(driver, world.group)
-    await driver.until_shown("✔ done", "u undoes it", "u Undo")
+    await driver.until_shown("✔ done", "u undoes it", "u Undo", "to undo this: rmqadmin resetOffset --undo")
     assert offsets(world) == [1] * QUEUE_COUNT
     await driver.press("u")
     await driver.until_shown("Undo: Reset the offsets", "0 before, 4 after", f"Type {world.group} to go on")

@@ -70,6 +70,7 @@ async def filtered(driver: Driver, text: str, shown: str) -> None:
 async def test_what_the_filter_shows_is_marked_and_redriven_once(driver: Driver, world: World) -> None:
     make_letters(world, 2)
     screen = await at_letters(driver, world, 3)
+    assert "redriven" not in driver.text
     await filtered(driver, "lost", "2 of 3 messages")
     await driver.press("a")
     await driver.until_shown("2 marked", "●")
@@ -88,9 +89,14 @@ async def test_what_the_filter_shows_is_marked_and_redriven_once(driver: Driver,
     await driver.press("escape")
     await driver.until(lambda: driver.app.screen is screen and not screen.table.marked)
     await driver.until(lambda: len(screen.table.left_out) == 2)
+    await driver.press("slash", "escape")
+    await driver.until(lambda: sum(" yes " in line for line in driver.lines) == 2)
+    assert all("lost" in line for line in driver.lines if " yes " in line)
     await driver.press("a")
-    await driver.until_shown("2 redriven before are left out")
-    assert not screen.table.marked
+    await driver.until_shown("1 marked", "2 redriven before are left out")
+    assert [one.properties["KEYS"] for one in screen.table.marked.values()] == ["key-0"]
+    await driver.press("a")
+    await driver.until(lambda: not screen.table.marked)
     await driver.press("home", "space", "space", "R")
     await driver.until_shown("left out: redriven before", "2 redriven before")
     assert "to go on" not in driver.text
@@ -183,17 +189,6 @@ async def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(dri
     await driver.enter(world.group, into="name")
     await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
     assert len(sent_again(world)) == 10 == len(set(sent_again(world)))
-
-
-@pytest.mark.slow
-@pytest.mark.dashboard(read_only=True, size=WIDE)
-async def test_read_only_offers_no_redrive(driver: Driver, world: World) -> None:
-    make_letters(world, 1)
-    screen = await at_letters(driver, world, 2)
-    await driver.until_shown("Export")
-    assert "Redrive" not in driver.text
-    await driver.press("R")
-    assert driver.app.screen is screen
 
 
 @pytest.mark.slow
@@ -330,36 +325,6 @@ async def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     await driver.enter(world.group, into="name")
     await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")
     assert sent_again(world) == [f"lost-{number}" for number in range(1, 10)]
-
-
-@pytest.mark.slow
-async def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(
-    driver: Driver, world: World
-) -> None:
-    """Only the dialog of the next redrive used to show this."""
-    make_letters(world, 2)
-    screen = await at_letters(driver, world, 3)
-    assert "redriven" not in driver.text
-    screen.table.move_to(next(key for key in screen.table.row_keys() if keys_of(screen, key) == "lost-1"))
-    await driver.press("R")
-    await driver.until_shown("Redrive 1 dead letter", f"Type {world.group} to go on")
-    await driver.enter(world.group, into="name")
-    await driver.until_shown("1 sent, 0 rejected")
-    await driver.press("escape")
-    await driver.until_shown("redriven")
-    (line,) = [line for line in driver.lines if "lost-1" in line]
-    assert " yes " in line
-    assert sum(" yes " in line for line in driver.lines) == 1
-    await driver.press("a")
-    await driver.until_shown("2 marked", "1 redriven before are left out")
-    assert {keys_of(screen, key) for key in screen.table.marked} == {"key-0", "lost-2"}
-    await driver.press("a")
-    await driver.until(lambda: not screen.table.marked)
-
-
-def keys_of(screen: MessagesScreen, key: str) -> str:
-    found: str = screen.table.part(key).properties["KEYS"]
-    return found
 
 
 @pytest.mark.slow
