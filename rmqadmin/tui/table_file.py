@@ -4,7 +4,6 @@ csv` and `jsonl`. Sparklines are left out."""
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -24,38 +23,29 @@ def write_table(path: Path, rows: Rows) -> int:
     ending."""
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"{path} must end in .csv or .jsonl")
-    text = _csv(rows) if path.suffix == ".csv" else _jsonl(rows)
+    columns = [(at, column) for at, column in enumerate(rows.columns) if column.kind is not Shape.TREND]
+    lacking = [_lacking(line) for line in rows.shown]
+    names = [*(column.name for _, column in columns), *([LACKING] if any(lacking) else [])]
+    records = [
+        [*(_value(line, at, column) for at, column in columns), *([without] if any(lacking) else [])]
+        for line, without in zip(rows.shown, lacking, strict=True)
+    ]
     try:
         with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+            if path.suffix == ".csv":
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(names)
+                for record in records:
+                    cells = [machine_text(value, column) for value, (_, column) in zip(record, columns, strict=False)]
+                    writer.writerow([*cells, *record[len(columns) :]])
+            else:
+                told = (dict(zip(names, record, strict=True)) for record in records)
+                file.writelines(f"{json.dumps(one, ensure_ascii=False)}\n" for one in told)
     except FileExistsError:
         raise UsageError(f"{path} exists already and is not replaced") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    return len(rows.shown)
-
-
-def _csv(rows: Rows) -> str:
-    out, columns, has_lacking = io.StringIO(), _columns(rows), _has_lacking(rows)
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(column.name for _, column in columns), *([LACKING] if has_lacking else [])])
-    for line in rows.shown:
-        cells = [machine_text(_value(line, at, column), column) for at, column in columns]
-        writer.writerow([*cells, *([_lacking(line)] if has_lacking else [])])
-    return out.getvalue()
-
-
-def _jsonl(rows: Rows) -> str:
-    columns, has_lacking = _columns(rows), _has_lacking(rows)
-    found = []
-    for line in rows.shown:
-        record = {column.name: _value(line, at, column) for at, column in columns}
-        found.append(json.dumps({**record, LACKING: _lacking(line)} if has_lacking else record, ensure_ascii=False))
-    return "".join(f"{record}\n" for record in found)
-
-
-def _columns(rows: Rows) -> list[tuple[int, Column]]:
-    return [(at, column) for at, column in enumerate(rows.columns) if column.kind is not Shape.TREND]
+    return len(records)
 
 
 def _value(line: Line, at: int, column: Column) -> Any:
@@ -68,7 +58,3 @@ def _value(line: Line, at: int, column: Column) -> Any:
 
 def _lacking(line: Line) -> str:
     return ", ".join(sorted({name for part in line.parts.values() for name in getattr(part, "lacking", ())}))
-
-
-def _has_lacking(rows: Rows) -> bool:
-    return any(map(_lacking, rows.shown))

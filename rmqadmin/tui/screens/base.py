@@ -43,13 +43,6 @@ TABS_MAX = 8
 WIDE = 110
 """From so many columns on, the detail of a row stands beside its list."""
 
-SYSTEM_KEY = bound("system", "app.system")
-"""For screens whose rows may belong to RocketMQ itself."""
-
-
-PLOT_KEY = bound("plot")
-"""For screens with rows whose numbers are sampled."""
-
 
 class DashboardScreen(TabScreen):
     """``step`` is this screen's name in the path. Subclasses make feeds in ``make_feeds`` and the body in

@@ -23,7 +23,6 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.access import AccessScreen
-from rmqadmin.tui.screens.base import PLOT_KEY
 from rmqadmin.tui.screens.maps import BrokerSetsScreen
 from rmqadmin.tui.screens.row_parts import RowState, line_column, of_replica, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
@@ -88,7 +87,7 @@ class BrokersScreen(TableScreen):
         bound("permissions", word="Users"),
         bound("write_perm"),
         bound("delete", "forget", "Forget", shown=False),
-        PLOT_KEY,
+        bound("plot"),
     ]
     SAMPLED, LINES = SubjectKind.BROKER, {"in_tps": "in/s", "out_tps": "out/s"}
     HAS_DETAIL = True

@@ -28,7 +28,7 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.groups import STATE
 from rmqadmin.tui.screens.maps import OWNER_MARKS
 from rmqadmin.tui.screens.members import member_columns
@@ -84,7 +84,7 @@ class GroupScreen(DashboardScreen):
         bound("edit", "move", "Move queue"),
         bound("next_part", "app.focus_next", shown=False),
         bound("stacks"),
-        PLOT_KEY,
+        bound("plot"),
     ]
     changing_actions = frozenset({"reset", "move"})
 

@@ -18,7 +18,6 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
 from rmqadmin.tui.screens.row_parts import RowState, line_column, state_column, trend_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import groups
@@ -52,8 +51,8 @@ class GroupsScreen(TableScreen):
         bound("new"),
         bound("edit"),
         bound("delete"),
-        PLOT_KEY,
-        SYSTEM_KEY,
+        bound("plot"),
+        bound("system", "app.system"),
     ]
     changing_actions = frozenset({"new", "edit", "delete"})
 
@@ -153,21 +152,13 @@ class GroupsScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         self.dashboard.open_thing(event.row)
 
-    def _known(self) -> GroupFacts | None:
-        """The group under the cursor. None, with a notification, if no broker that can be asked has it."""
-        facts: GroupFacts | None = self.row()
-        if facts is None or facts.brokers:
-            return facts
-        self.dashboard.say("no broker that can be asked has this group", is_error=True)
-        return None
-
     def action_new(self) -> None:
         self.open_change(new_group(next(iter(self.dashboard.memory.clusters), "")))
 
     def action_edit(self) -> None:
-        if (facts := self._known()) is not None:
+        if (facts := self.known_row()) is not None:
             self.open_change(edit_group(facts, groups.last_configs(self.dashboard.memory, facts)))
 
     def action_delete(self) -> None:
-        if (facts := self._known()) is not None:
+        if (facts := self.known_row()) is not None:
             self.open_change(delete_group(facts))

@@ -25,8 +25,8 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.history import SAMPLES_MAX
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
-from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.row_parts import of_subject
+from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.row_parts import LINE_WIDTH, of_subject
 from rmqadmin.tui.until_closed import while_mounted
 from rmqadmin.tui.widgets.detail import Detail, finding_lines
 from rmqadmin.tui.widgets.plot import Form, Plot, whole
@@ -62,7 +62,7 @@ class PulseScreen(DashboardScreen):
     VERTICAL_BREAKPOINTS = [*DashboardScreen.VERTICAL_BREAKPOINTS, (BREAK_HEIGHT, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("next_part", "app.focus_next"),
-        PLOT_KEY,
+        bound("plot"),
     ]
 
     def __init__(self) -> None:
@@ -284,8 +284,8 @@ class PulseScreen(DashboardScreen):
         return None
 
 
-LINE_WIDTH, SHORT_LINE_WIDTH = 60, 24
-"""Widths of the sparklines of brokers, and of groups, which are read less often."""
+SHORT_LINE_WIDTH = 24
+"""Of the sparklines of groups, which are read less often."""
 
 NAME_WIDTH_MAX = 24
 """For tables where the text about a name matters more than the name."""

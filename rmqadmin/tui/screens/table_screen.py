@@ -198,6 +198,14 @@ class TableScreen(DashboardScreen):
         """As ``row_key``: the base part of that row."""
         return None if self.row_key() is None else self.table.chosen
 
+    def known_row(self) -> Any:
+        """As ``row``, of groups and topics: also None, with a notification, if no broker that can be asked has it."""
+        facts = self.row()
+        if facts is None or facts.brokers:
+            return facts
+        self.dashboard.say(f"no broker that can be asked has this {self.NOUN[0]}", is_error=True)
+        return None
+
     def action_plot(self) -> None:
         if self.SAMPLED is None or (key := self.row_key()) is None:
             return

@@ -18,7 +18,6 @@ from rmqadmin.tui.dialogs.messages import send_message
 from rmqadmin.tui.dialogs.topics import delete_topic, edit_topic, new_topic, topic_perm
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
-from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
 from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqadmin.tui.screens.row_parts import RowState, line_column, of_queue, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
@@ -57,8 +56,8 @@ class TopicsScreen(TableScreen):
         bound("permissions", word="Perm"),
         bound("new"),
         bound("delete"),
-        PLOT_KEY,
-        SYSTEM_KEY,
+        bound("plot"),
+        bound("system", "app.system"),
     ]
     changing_actions = frozenset({"permissions", "new", "edit", "send", "delete"})
 
@@ -134,20 +133,12 @@ class TopicsScreen(TableScreen):
         self.dashboard.open_thing(event.key)
 
     def action_permissions(self) -> None:
-        if (facts := self._known()) is not None:
+        if (facts := self.known_row()) is not None:
             self.open_change(topic_perm(facts))
 
     def action_messages(self) -> None:
         if (facts := self.row()) is not None:
             self.app.push_screen(MessagesScreen(facts.topic))
-
-    def _known(self) -> TopicFacts | None:
-        """The topic under the cursor. None, with a notification, if no broker that can be asked has it."""
-        facts: TopicFacts | None = self.row()
-        if facts is None or facts.masters:
-            return facts
-        self.dashboard.say("no broker that can be asked has this topic", is_error=True)
-        return None
 
     def action_new(self) -> None:
         memory = self.dashboard.memory
@@ -156,11 +147,11 @@ class TopicsScreen(TableScreen):
         self.open_change(new_topic(on or ""))
 
     def action_edit(self) -> None:
-        if (facts := self._known()) is not None:
+        if (facts := self.known_row()) is not None:
             self.open_change(edit_topic(facts))
 
     def action_send(self) -> None:
-        if (facts := self._known()) is not None:
+        if (facts := self.known_row()) is not None:
             self.open_change(send_message(facts.topic))
 
     def action_delete(self) -> None:

@@ -20,14 +20,6 @@ async def test_depth_and_age_of_each_group(driver: Driver, world: World) -> None
 
 
 @pytest.mark.slow
-async def test_contents_with_origin_and_retries(driver: Driver, world: World) -> None:
-    await at_row(driver, "d", world.group, "enter")
-    await driver.until_shown("origin topic", world.topic, "key-0", "1 message of 1")
-    await driver.press("enter")
-    await driver.until_shown("origin topic", world.topic, "n 0", "retries")
-
-
-@pytest.mark.slow
 async def test_key_and_body_that_look_like_markup_are_shown_literally(driver: Driver, world: World) -> None:
     """Textual parses strings as markup. A stray closing tag in a body has ended other dashboards with an exception."""
     world.send(MARKUP.encode() + b"\x1b[2J [b]bold[/b]", keys=MARKUP, tag="[$x]", queue_id=1)
@@ -40,16 +32,6 @@ async def test_key_and_body_that_look_like_markup_are_shown_literally(driver: Dr
     await driver.until_shown("5b 2f 72 65 64 5d 1b 5b", "|[/red].[2J [b]bo|")
     await driver.press("4")
     await driver.until_shown("TAGS", "[$x]")
-
-
-@pytest.mark.slow
-async def test_markup_in_json_is_shown_literally(driver: Driver, world: World) -> None:
-    world.send(b'{"[/red]": "[b]x[/b]", "n": 12345678901234567890.10}', keys="j", queue_id=2)
-    world.make_dead_letter(2, 1)
-    await at_row(driver, "d", world.group, "enter")
-    await driver.until_shown("2 messages")
-    await driver.press("enter")
-    await driver.until_shown('[/red] "[b]x[/b]"', "n 12345678901234567890.10")
 
 
 @pytest.mark.slow

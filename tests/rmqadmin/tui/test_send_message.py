@@ -77,11 +77,3 @@ async def test_a_message_is_delayed(driver: Driver, world: World) -> None:
     await confirm(driver, "")
     await driver.until_shown("SEND_OK")
     assert counts(world) == [1, 1, 1, 1], "in no queue of the topic yet"
-
-
-@pytest.mark.slow
-@pytest.mark.dashboard(read_only=True)
-async def test_nothing_is_sent_by_a_read_only_dashboard(driver: Driver, world: World) -> None:
-    await at_row(driver, "t", world.topic, "w")
-    assert "Send a message" not in driver.text
-    assert "w Send" not in driver.text
