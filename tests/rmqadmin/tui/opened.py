@@ -49,16 +49,15 @@ class Driver:
 
     async def press(self, *keys: str) -> None:
         """Presses each key once the one before it has taken effect, and what it opened has the focus. Textual's pilot
-        waits after each until the process is idle, which takes long while threads work, and on a busy machine it also
-        looks idle while it waits for the CPU."""
+        waits until the process is idle, but on a busy machine it also looks idle while it waits for the CPU."""
         for key in keys:
-            await self._press_together(key)
+            receiver = self.app.focused or self.app.screen
+            await self.pilot.press(key)
+            await self._taken(receiver)
 
-    async def _press_together(self, *keys: str) -> None:
-        receiver, before = self.app.focused or self.app.screen, None
-        for key in keys:
-            self.app.post_message(key_event(key))
-        await self.pilot.pause(0)
+    async def _taken(self, receiver: DOMNode) -> None:
+        """Waits until what was pressed has taken effect at its receiver, and then at what has the focus."""
+        before = None
         while receiver is not before:
             await self.handled(receiver)
             before, receiver = receiver, self.app.focused or self.app.screen
@@ -79,9 +78,13 @@ class Driver:
                         await done.wait()
 
     async def type(self, text: str, *, into: str) -> None:
-        """Types once the input of that id has the focus: earlier keys may still be at work."""
+        """Types once the input of that id has the focus: earlier keys may still be at work. Unlike after a key, nothing
+        waits until the process is idle."""
         await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
-        await self._press_together(*text)
+        receiver = self.app.focused or self.app.screen
+        for character in text:
+            self.app.post_message(key_event(character))
+        await self._taken(receiver)
 
     async def enter(self, text: str, *, into: str) -> None:
         await self.type(text, into=into)
@@ -181,7 +184,7 @@ async def opened(
         namesrv_text = ";".join(client.namesrv_addrs)
     app = DashboardApp(DashboardSettings(namesrv_text, make_client, clock, **settings), replay)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause(0)
+        await pilot.pause()
         yield Driver(app, pilot)
 
 
