@@ -7,12 +7,12 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
+from rmqproto.codes import TopicMessageType
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.message import properties as props
 from rmqproto.message.record import decode_records_untrusted, host_bytes
-from rmqproto.topic_message_type import TopicMessageType
 from rmqproto.wire import header_json
 from rmqproto.wire.command import HeaderCodec, decode_header_untrusted
 from rmqproto.wire.frames import frame

@@ -1,9 +1,10 @@
 """Request codes, response codes, languages and versions, as in ``RequestCode``, ``ResponseCode``, ``LanguageCode`` and
-``MQVersion`` of Apache RocketMQ 5.5.0 (modules remoting and common)."""
+``MQVersion`` of Apache RocketMQ 5.5.0 (modules remoting and common). And what queues of a topic permit, and which type
+of messages it is for (``PermName``, ``TopicMessageType``)."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 VERSION = 513
 """Ordinal of V5_5_0, sent in every command."""
@@ -294,3 +295,44 @@ def response_name(code: int) -> str:
         return ResponseCode(code).name
     except ValueError:
         return "unknown code"
+
+
+# --- permissions of a topic's queues: a perm is the sum of these -----------------------------------------------------
+
+
+PERM_PRIORITY = 8
+PERM_READ = 4
+PERM_WRITE = 2
+PERM_INHERIT = 1
+"""The topic is a template: topics that a send creates take its settings."""
+
+PERM_READ_WRITE = PERM_READ | PERM_WRITE
+
+PERM_MAX = PERM_READ_WRITE | PERM_INHERIT
+"""The largest perm of a topic."""
+
+PERM_LETTERS = {"R": PERM_READ, "W": PERM_WRITE, "X": PERM_INHERIT}
+
+
+def perm_text(perm: int) -> str:
+    """``RW-`` for 6 (``PermName.perm2String``)."""
+    return "".join([letter if perm & bit else "-" for letter, bit in PERM_LETTERS.items()])
+
+
+# --- types of messages -----------------------------------------------------------------------------------------------
+
+
+MESSAGE_TYPE = "message.type"
+
+
+class TopicMessageType(StrEnum):
+    """In the order in which Apache's brokers list them in a refusal."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    MIXED = "MIXED"
+    TRANSACTION = "TRANSACTION"
+    PRIORITY = "PRIORITY"
+    FIFO = "FIFO"
+    DELAY = "DELAY"
+    LITE = "LITE"
+    NORMAL = "NORMAL"

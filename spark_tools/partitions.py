@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rmqproto.codes import PERM_READ
 from rmqproto.errors import StorageError
-from rmqproto.perm import PERM_READ
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import is_silence, persist

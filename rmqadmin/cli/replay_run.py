@@ -15,10 +15,10 @@ from rmqadmin.cli.options.command_options import pairs
 from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, PaceOptions, SparkOptions
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.progress import limits_text
+from rmqproto.codes import PERM_READ, PERM_READ_WRITE
 from rmqproto.errors import RequestTimeoutError, UsageError
 from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.names import dlq_topic, group_in_topic
-from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

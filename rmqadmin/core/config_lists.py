@@ -20,9 +20,8 @@ from rmqadmin.core.names import check_nested, unknown_field
 from rmqadmin.core.units import parse_perm, perm_of_letters
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import ResponseCode, perm_text
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
-from rmqproto.perm import perm_text
 
 C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
 

@@ -4,9 +4,9 @@ perms; unknown is a dash), and as csv and tsv hold them for machines."""
 import time
 from typing import Any, Protocol, runtime_checkable
 
+from rmqproto.codes import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import whole_number
-from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
 UNKNOWN = "-"
 _MS_PER_S = 1000

@@ -17,7 +17,7 @@ from rmqclient.remoting.channels import Channels
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmqproto.errors import (
     ConnectError,
     NotConnectedError,
@@ -30,7 +30,6 @@ from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
-from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.queue_mapping import is_mock_broker, leaders_untrusted
 from rmqproto.wire import fastjson
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import PERM_READ
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.message_conditions import compile_pattern, parse_path
 from rmqproto.names import dlq_topic, group_in_topic
-from rmqproto.perm import PERM_READ
 from rmqproto.times import check_order
 from rmqreplay.plans.plan import (
     WAVE_MESSAGES_DEFAULT,

@@ -9,9 +9,9 @@ from functools import partial
 
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls import tls_context
+from rmqproto.codes import PERM_READ_WRITE
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
-from rmqproto.perm import PERM_READ_WRITE
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import REPLAY_ID
 from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError

@@ -13,14 +13,13 @@ from rmqclient.tls import TlsFiles, tls_context
 from rmqclient.unread_queues import queues_past_unknown
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import PERM_READ, RequestCode, ResponseCode
 from rmqproto.errors import NotConnectedError, NotFoundError, RefusedError, UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, QueueHeader
-from rmqproto.perm import PERM_READ
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import READER_GROUP

@@ -8,10 +8,10 @@ from types import TracebackType
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
+from rmqproto.codes import PERM_INHERIT
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.names import is_system_topic
-from rmqproto.perm import PERM_INHERIT
 from rmqproto.wire import fastjson
 from rmqreplay.ledger.letters import Letter, letter_of
 from rmqserver.store.disk.checkpoint import Checkpoint

@@ -11,10 +11,10 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.codes import PERM_READ_WRITE
 from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.record import body_crc, host_text
-from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqserver.config.broker_config import BrokerConfig
 

@@ -20,7 +20,7 @@ from rmqproto.bodies.routes import (
     TopicList,
     TopicRoute,
 )
-from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
+from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, PERM_READ_WRITE, PERM_WRITE, RequestCode, ResponseCode
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.nameserver import (
     AddWritePermAnswer,
@@ -46,7 +46,6 @@ from rmqproto.hosts import join
 from rmqproto.message.record import body_crc
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wire import fastjson
 from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.config.namesrv_config import NamesrvConfig

@@ -18,9 +18,9 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfigs, TopicRoute
+from rmqproto.codes import PERM_WRITE
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import MEMBER_GROUP_PREFIX
-from rmqproto.perm import PERM_WRITE
 from rmqserver.config.namesrv_config import NamesrvConfig
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import PERM_WRITE
 from rmqproto.errors import NotConnectedError, NotFoundError, RocketMQError, UsageError
 from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import topic_problem
-from rmqproto.perm import PERM_WRITE
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.sending.delivery import Outgoing, must_go_alone, too_large
 from rmqreplay.sending.sender import compress, plain_body

@@ -10,8 +10,8 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import R, ResultOf, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
+from rmqproto.codes import PERM_READ_WRITE
 from rmqproto.errors import RocketMQError
-from rmqproto.perm import PERM_READ_WRITE
 
 _MS_PER_HOUR = 3_600_000
 

@@ -49,9 +49,9 @@ from rmqadmin.core.topics.topic_changes import (
 )
 from rmqadmin.core.units import parse_perm
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wording import counted
 
 

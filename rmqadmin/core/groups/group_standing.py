@@ -31,9 +31,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
+from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 
 def read_uncommitted(

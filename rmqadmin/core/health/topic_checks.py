@@ -9,8 +9,8 @@ from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, Subject
 from rmqadmin.core.topics.stored_queues import read_again, unread_text
 from rmqadmin.core.units import perm_words
 from rmqproto.bodies.routes import TopicConfig, TopicRoute
+from rmqproto.codes import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from rmqproto.names import group_in_topic
-from rmqproto.perm import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wording import counted, names_told
 
 

@@ -17,13 +17,13 @@ from rmqadmin.core.topics.stored_queues import stored_queues
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
+from rmqproto.codes import PERM_READ
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.filters.subscription import ALL, parse_tags
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
-from rmqproto.perm import PERM_READ
 from rmqproto.times import TimeRange
 
 READ_COUNT_DEFAULT = 10_000

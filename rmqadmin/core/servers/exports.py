@@ -10,9 +10,9 @@ from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData
+from rmqproto.codes import PERM_MAX
 from rmqproto.errors import RefusedError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
-from rmqproto.perm import PERM_MAX
 
 
 def user_topics(admin: AdminClient, addr: str, *, with_special: bool = False) -> TopicConfigs:

@@ -7,11 +7,10 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_READ, PERM_WRITE, ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.java.java_numbers import whole_number
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
-from rmqproto.perm import PERM_READ, PERM_WRITE
 
 
 def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:

@@ -11,8 +11,8 @@ from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
+from rmqproto.codes import PERM_READ
 from rmqproto.errors import RocketMQError
-from rmqproto.perm import PERM_READ
 from rmqproto.wording import counted
 
 _TOLD_MAX = 8

@@ -13,9 +13,8 @@ from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import YES_NO, FormField, attributes_field, common, number, place_field
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import MESSAGE_TYPE, PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE, TopicMessageType
 from rmqproto.errors import NotFoundError
-from rmqproto.perm import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 _PERMS = (PERM_READ_WRITE, PERM_READ, PERM_WRITE, PERM_READ_WRITE | PERM_INHERIT, 0)
 """The permissions that one gives to a topic."""

@@ -17,10 +17,9 @@ from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, askable, read_askable, read_tables
 from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import MESSAGE_TYPE, ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-from rmqproto.topic_message_type import MESSAGE_TYPE
 
 _ROWS = "rows of topics"
 """The key in the memory."""

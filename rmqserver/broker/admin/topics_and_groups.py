@@ -14,11 +14,10 @@ from rmqproto.bodies.base import DataVersion, MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
 from rmqproto.bodies.statistics import GroupForbidden, TopicOffset, TopicStats
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import MESSAGE_TYPE, ResponseCode, TopicMessageType
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.tables import AllGroupsHeader, AllTopicsHeader, TopicConfigHeader
 from rmqproto.names import group_problem
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import ObjectMap, loads_untrusted
 from rmqserver.broker.stats import BrokerStats, store_time_ms
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter, parse_untrusted

@@ -13,11 +13,10 @@ import trio
 from rmqproto.bodies.lite import BrokerLiteInfo, LiteClientInfo, LiteGroupInfo, LiteLag, LiteTopicInfo, ParentTopicInfo
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import MESSAGE_TYPE, ResponseCode, TopicMessageType
 from rmqproto.headers.popping import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader
 from rmqproto.message.special_messages import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC, LiteSubscriptions, Ready
 from rmqserver.broker.reads import read_in_task
 from rmqserver.broker.relays.relay import STOPS

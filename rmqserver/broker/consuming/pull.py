@@ -16,12 +16,11 @@ import msgspec
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_READ, ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rmqproto.names import is_system_group, lite_queue_name
-from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_WRITE, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message import properties as props
 from rmqproto.message.special_messages import RecallHandle, parse_recall_untrusted
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.operation import UNSET_REMARK, Refused

@@ -7,14 +7,13 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_WRITE, ResponseCode
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
-from rmqproto.perm import PERM_WRITE
 from rmqproto.pop import normal_topic
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import times_max, to_dead_letters

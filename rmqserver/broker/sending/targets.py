@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_WRITE, ResponseCode
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message.sys_flag import MULTI_TAGS, UNIT_SUBSCRIBED
 from rmqproto.names import RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
-from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.tables.topics import TopicTable, config_text
 from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 Check = Callable[[str], str | None]
 """Why a value is refused, in Apache's words if it has some. None if it is accepted."""

@@ -11,9 +11,9 @@ import msgspec
 
 from rmqproto import names
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import PERM_INHERIT, PERM_MAX, PERM_READ_WRITE, perm_text
 from rmqproto.errors import StorageError
 from rmqproto.message.sys_flag import UNIT
-from rmqproto.perm import PERM_INHERIT, PERM_MAX, PERM_READ_WRITE, perm_text
 from rmqserver.broker.tables.attributes import served_otherwise
 from rmqserver.broker.tables.config_table import ConfigTable
 

@@ -7,6 +7,7 @@ import functools
 import re
 from typing import Any, NamedTuple
 
+from rmqproto.codes import TopicMessageType as Type
 from rmqproto.filters.subscription import ALL, SQL92, TAG, TAG_SEPARATOR
 from rmqproto.message import properties as props
 from rmqproto.names import (
@@ -21,7 +22,6 @@ from rmqproto.names import (
     TOPIC_LENGTH_MAX,
     is_system_topic,
 )
-from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.codes import CallRefused, Code, refuse_if
 from rmqserver.doors.grpc.messages import value
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rmqproto.codes import PERM_WRITE
+from rmqproto.codes import TopicMessageType as Type
 from rmqproto.message import properties as props
-from rmqproto.perm import PERM_WRITE
-from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.broker.sending.properties import ASKING_NAMES
 from rmqserver.core import cut_ack, cut_send

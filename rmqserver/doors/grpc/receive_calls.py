@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqproto.bodies.lite import LiteSubscriptionChange, OffsetOption
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_READ, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import EVERYTHING, TAG, TagFilter, parse_tags
 from rmqproto.headers.popping import PopHeader, PopLiteHeader
@@ -19,7 +19,6 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.message.special_messages import LIGHT_QUEUE_ID, light_queue_offset_untrusted
 from rmqproto.names import DLQ_PREFIX, lite_queue_name
-from rmqproto.perm import PERM_READ
 from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source
 from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC

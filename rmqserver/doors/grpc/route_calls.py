@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqproto.perm import PERM_READ, PERM_WRITE
-from rmqproto.topic_message_type import MESSAGE_TYPE
-from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqproto.codes import MESSAGE_TYPE, PERM_READ, PERM_WRITE
+from rmqproto.codes import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_topic, checked_names
 from rmqserver.doors.grpc.codes import OK, Code, refuse_if
 from rmqserver.doors.grpc.messages import CLASSES, value

@@ -7,11 +7,11 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqproto.codes import PERM_WRITE
+from rmqproto.codes import TopicMessageType as Type
 from rmqproto.headers.sending import COMMIT, ROLLBACK, EndTransactionHeader, RecallHeader, SendHeader
 from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.perm import PERM_WRITE
-from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_topic, check_type
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_for, refuse_if, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from rmqproto.codes import TopicMessageType as Type
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, host_text
 from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
 from rmqproto.names import DLQ_PREFIX
-from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.core import Role
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_message, ms_of
 from rmqserver.doors.grpc.messages import value

@@ -11,8 +11,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
+from rmqproto.codes import PERM_READ, PERM_WRITE
 from rmqproto.errors import RocketMQError
-from rmqproto.perm import PERM_READ, PERM_WRITE
 from tests.support import servers
 from tests.support.servers import Server, until
 

@@ -24,9 +24,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
+from rmqproto.codes import perm_text
 from rmqproto.errors import RocketMQError
 from rmqproto.message.record import StoredMessage, host_bytes
-from rmqproto.perm import perm_text
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import golden
 from tests.support.any_order import in_any_order

@@ -7,7 +7,7 @@ import pytest
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicConfig, TopicConfigs
-from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
+from rmqproto.codes import PERM_READ_WRITE, PERM_WRITE
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.routes import BrokerKey, Master, RegisteredBroker, RouteTable
 

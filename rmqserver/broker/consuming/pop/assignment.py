@@ -11,9 +11,8 @@ import msgspec
 from rmqproto.allocate import Strategy, allocate_for_pop, averagely, averagely_by_circle
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import AssignmentRequest, Assignments, QueueAssignment, RequestMode, RequestModes
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_READ, ResponseCode
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.perm import PERM_READ
 from rmqserver.broker.clients.clients import MESSAGE_MODELS, enum_name
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import PERM_READ, ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.filters.subscription import ALL
 from rmqproto.headers.popping import NotificationHeader, PopHeader, PopLiteHeader
-from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC
 from rmqserver.broker.consuming.lite_topics import is_lite

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rmqproto.bodies.popping import CheckPoint
+from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
@@ -24,7 +25,6 @@ from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrust
 from rmqproto.message.special_messages import queue_offset_in_untrusted
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetResult, GetStatus
