@@ -16,7 +16,7 @@ from rmqadmin.cli.call_context import CallContext
 from rmqadmin.cli.invocation import Invocation, Session
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.output_format import Color, Format, wants_color
+from rmqadmin.cli.output.output_format import Format, wants_color
 from rmqadmin.cli.output.rendering import render, table_view
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.permission import ChangePermission
@@ -52,14 +52,12 @@ class Call(CallContext):
         self,
         command: str,
         options: CommonOptions,
-        format: Format,
-        color: Color = Color.AUTO,
         invocation: Invocation | None = None,
         arguments: Callable[[], Arguments] | None = None,
     ):
         """``invocation``: the options before the command, and the shell that runs it, if any. ``arguments``: the
         command's own options, for the log of changes."""
-        super().__init__(command, options, format, color, invocation or Invocation())
+        super().__init__(command, options, invocation or Invocation())
         self._arguments = arguments
         self.asks_servers = False
         """Whether a client was made."""
@@ -177,7 +175,7 @@ class Call(CallContext):
             return ""
         from rmqadmin.core.contexts.context import badge
 
-        return f"{badge(context, has_color=wants_color(self._color, sys.stderr))} "
+        return f"{badge(context, has_color=wants_color(self.color, sys.stderr))} "
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
@@ -276,8 +274,9 @@ class Call(CallContext):
     def in_context(self, name: str) -> Call:
         """The same call in another context. Options about servers are left behind, because they are about this
         context's."""
-        options = CommonOptions(context=name, timeout_s=self._options.timeout_s, parallel=self._options.parallel)
-        return Call(self.command, options, self.format, self._color, self.invocation)
+        same = self._options
+        options = CommonOptions(context=name, timeout_s=same.timeout_s, parallel=same.parallel, output=self.format)
+        return Call(self.command, options, self.invocation)
 
     @contextmanager
     def shell_session(self) -> Iterator[Session]:

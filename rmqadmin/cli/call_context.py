@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.cli.invocation import Invocation
-from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import DOCUMENTS, Color, Format
 from rmqadmin.core.contexts.context import NAMESRV_DEFAULT
@@ -32,16 +32,13 @@ _told_overruled: list[object] = []
 
 
 class CallContext:
-    """The settings of one run of a command, and what it tells. ``format`` and the options decide what is told, and
-    whether a person can be asked."""
+    """The settings of one run of a command, and what it tells."""
 
-    def __init__(self, command: str, options: CommonOptions, format: Format, color: Color, invocation: Invocation):
+    def __init__(self, command: str, options: CommonOptions, invocation: Invocation):
         self.command = command
-        self.format = format
         self.dry_run = options.dry_run
         self.invocation = invocation
         self._options = options
-        self._color = color
         self._has_told_default = False
 
     def now_ms(self) -> int:
@@ -81,6 +78,15 @@ class CallContext:
         if len(shown) < len(names):
             self.notice(f"{len(names) - len(shown)} system {what} are hidden; --all shows them")
         return shown
+
+    @cached_property
+    def format(self) -> Format:
+        """How the answer is shown. UsageError, as from ``color``."""
+        return self._options.format(self.invocation.format_option, self.settings)
+
+    @cached_property
+    def color(self) -> Color:
+        return color_of(self.invocation.color, self.settings)
 
     @property
     def as_mqadmin(self) -> bool:

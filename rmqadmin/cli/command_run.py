@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqadmin.cli import interrupts
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation
-from rmqadmin.cli.options.common_options import CommonOptions, color_of
+from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import AS_USUAL, Look, ask_columns, pick_fields
 from rmqadmin.cli.output.output_format import Format
@@ -42,7 +42,8 @@ def run_command(
     that the command line names."""
     interrupts.raise_again()
     common = invocation.filled(common)
-    format, color = common.format(invocation.format_option), color_of(invocation.color)
+    call = Call(entry.name, common, invocation, arguments)
+    format = call.format
     if format is Format.MQADMIN and not entry.is_mqadmin and entry.effect in CHANGING | {Effect.SETTINGS}:
         raise UsageError(  # before anything is done, not when it is to be shown
             f"mqadmin has no command {entry.name}: nothing was done",
@@ -53,11 +54,10 @@ def run_command(
         picked = pick_fields(common.json_fields, common.jq, result_types(entry))
     if common.columns is not None or common.no_header:
         asked = ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
-    look = Look(format, color, asked, picked)
+    look = Look(format, call.color, asked, picked)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
-    call = Call(entry.name, common, format, color, invocation, arguments)
     result: Result | None = None
     asks_here = entry.effect not in (Effect.LOCAL, Effect.SETTINGS, Effect.SCREEN)
     with call.asking_limited() if asks_here else nullcontext(), closing(call):

@@ -124,13 +124,16 @@ def completion(
         return OfferedWords([OfferedWord(text=each.text, help=" ".join(each.told.split())) for each in found])
     if shell is None:
         raise UsageError("whose completion?", hint="bash, zsh or fish")
-    text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell][0]).read_text()
+    file, variable, default, place = _FILES[shell]
+    text = resources.files("rmqadmin.cli.shells").joinpath(file).read_text()
     if not install:
         return Completion([CompletionRow(shell=shell.value, path=None, text=text)])
-    path = _path(shell)
     try:
+        path = Path(os.environ.get(variable) or Path.home() / default) / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    except RuntimeError:
+        raise UsageError("there is no home directory to install it in", hint="leave out --install") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=f"rmqadmin completion {shell.value} prints it.") from None
     if shell is Shell.BASH:
@@ -138,15 +141,6 @@ def completion(
     if shell is Shell.ZSH:
         call.notice(f"zsh reads it with this line before compinit in ~/.zshrc: fpath+=({path.parent})")
     return Completion([CompletionRow(shell=shell.value, path=str(path), text=text)])
-
-
-def _path(shell: Shell) -> Path:
-    """UsageError if there is no home directory."""
-    _, variable, default, place = _FILES[shell]
-    try:
-        return Path(os.environ.get(variable) or Path.home() / default) / place
-    except RuntimeError:
-        raise UsageError("there is no home directory to install it in", hint="leave out --install") from None
 
 
 class ExplanationRow(Row, frozen=True):

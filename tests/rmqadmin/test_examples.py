@@ -171,7 +171,7 @@ def make_contexts(server: Server) -> None:
 def restore(server: Server, example: str) -> None:
     """Restores what an earlier example may have deleted."""
     with AdminClient(server.namesrv_addr) as admin:
-        if "deleteTopic" in example:
+        if "deleteTopic" in example or " topic delete " in example:
             admin.create_topic(server.broker_addr, TopicConfig(topic_name="OldTopic"))
         if " createUser " in example or " user add " in example:
             admin.delete_user(server.broker_addr, "alice")

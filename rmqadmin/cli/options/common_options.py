@@ -238,7 +238,7 @@ class CommonOptions(OptionGroup, frozen=True):
         flags["address_map"] = tuple(self.address_map) if self.address_map else None
         return EffectiveSettings(flags, context_flag=self.context)
 
-    def format(self, before_command: str | None) -> Format:
+    def format(self, before_command: str | None, settings: EffectiveSettings) -> Format:
         """``--output``, else ``-o`` before the command, else the settings. UsageError."""
         if self.json_fields is not None:
             if self.output is not None or before_command is not None:
@@ -250,7 +250,7 @@ class CommonOptions(OptionGroup, frozen=True):
             return parse_format(self.output, "--output")
         if before_command is not None:
             return parse_format(before_command, "-o")
-        setting = self.settings().setting("output")
+        setting = settings.setting("output")
         return parse_format(setting.value, setting.source)
 
 
@@ -261,11 +261,11 @@ SERVER_OPTIONS = (
 """The fields of ``CommonOptions`` about how servers are reached."""
 
 
-def color_of(option: Color) -> Color:
+def color_of(option: Color, settings: EffectiveSettings) -> Color:
     """``--color``, else the settings. UsageError for an invalid word in the file."""
     if option is not Color.AUTO:
         return option
-    setting = CommonOptions().settings().setting("color")
+    setting = settings.setting("color")
     try:
         return Color(setting.value)
     except ValueError:

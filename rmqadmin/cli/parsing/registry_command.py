@@ -104,6 +104,8 @@ _ALL = "rmqadmin.cli.all"
 """In a Typer context's notes: whether the whole help is asked for."""
 _KNOWN_BEST = ("--dry-run", "--yes", "--output", "--watch", "--context")
 _KNOWN_SHOWN_MAX = 3
+_EARLY = {"--context": "context", "--output": "output", "--json": "json_fields", "--jq": "jq"}
+"""Shared options that count before the command runs, and their fields."""
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 
 
@@ -146,9 +148,7 @@ class RegistryCommand(TyperCommand):
         self._check_meant_format(found.options)
         self._check_numbers(found.options)
         if "--help" not in found.seen:
-            if self.entry.effect is not Effect.SCREEN:
-                self._answer_schema(found.options, invocation)
-            self._take_cluster(found, invocation)
+            self._take_shared(found, invocation)
             self._check_required(found.seen, found.words)
         words = found.words
         if words and "--help" not in found.seen:
@@ -280,16 +280,6 @@ class RegistryCommand(TyperCommand):
                     hint=f"Write --output {value}, or `rmqadmin -o {value} {self.entry.name} …`.",
                 )
 
-    def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
-        """Answers ``--output schema`` before required options are checked, because it needs none."""
-        said = dict(option.split("=", 1) for option in options if option.startswith(("--output=", "--json=", "--jq=")))
-        common = CommonOptions(output=said.get("--output"), json_fields=said.get("--json"), jq=said.get("--jq"))
-        format = common.format(invocation.format_option)
-        invocation.as_json = format in JSON_FORMATS
-        if format is Format.SCHEMA:
-            sys.stdout.write(schema(result_types(self.entry)))
-            raise typer.Exit(0)
-
     def _check_fields_named(self, args: Sequence[str]) -> None:
         """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
         if _lacks_value("--json", args):
@@ -299,12 +289,21 @@ class RegistryCommand(TyperCommand):
             hint = columns_hint(result_types(self.entry))
             raise UsageError("--columns needs names of columns, separated by commas", hint=hint)
 
-    def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
-        """Takes the cluster from the settings if the command line names neither a cluster nor a broker."""
+    def _take_shared(self, found: Normalised, invocation: Invocation) -> None:
+        """Answers ``--output schema``, before required options are checked, because it needs none. Takes the cluster
+        from the settings if the command line names neither a cluster nor a broker."""
+        said = (option.partition("=") for option in found.options)
+        early: dict[str, Any] = {_EARLY[name]: value for name, _, value in said if name in _EARLY}
+        common = invocation.filled(CommonOptions(**early))
+        settings = common.settings()
+        if self.entry.effect is not Effect.SCREEN:
+            format = common.format(invocation.format_option, settings)
+            invocation.as_json = format in JSON_FORMATS
+            if format is Format.SCHEMA:
+                sys.stdout.write(schema(result_types(self.entry)))
+                raise typer.Exit(0)
         if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
             return
-        said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
-        settings = invocation.filled(CommonOptions(context=said[0] if said else None)).settings()
         cluster = settings.setting("cluster").value
         if cluster is not None:
             found.seen.add(self.cluster_option)

@@ -99,7 +99,7 @@ _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 def converse(commands: CommandLines, session: Session) -> None:
     """Runs lines until Ctrl-D or ``exit``."""
     guard_terminal()
-    has_color = wants_color(color_of(commands.before.color), sys.stdout)
+    has_color = wants_color(color_of(commands.before.color, session.options.settings()), sys.stdout)
     completer = LiveCompleter(session)
     prompt: PromptSession[str] = PromptSession(
         history=CommandHistory(lambda line: holds_secret(line, _build)),

@@ -214,7 +214,12 @@ def export_pop_record(
       rmqadmin exportPopRecord -c DefaultCluster -d true
     """
     admin = call.admin
-    names = _named(call, where)
+    addrs = where.addrs(admin)
+    if where.cluster_name is None:
+        names = {addr: admin.broker_config(addr).get("brokerName", "null") for addr in addrs}
+    else:
+        brokers = targets.cluster(admin, where.cluster_name)
+        names = {addr: broker.broker_name for broker in brokers for addr in targets.replicas_of_all([broker])}
     is_dry = call.dry_run or is_planned is TrueFalse.TRUE
     rows = carry_out(
         [Step(addr, "export", [], partial(admin.export_pop_records, addr)) for addr in names], dry_run=is_dry
@@ -225,12 +230,3 @@ def export_pop_record(
         if row.error is None
     )
     return Changes(rows, text)
-
-
-def _named(call: Call, where: Replicas) -> dict[str, str]:
-    """Broker names by address."""
-    addrs = where.addrs(call.admin)
-    if where.cluster_name is None:
-        return {addr: call.admin.broker_config(addr).get("brokerName", "null") for addr in addrs}
-    brokers = targets.cluster(call.admin, where.cluster_name)
-    return {addr: broker.broker_name for broker in brokers for addr in targets.replicas_of_all([broker])}

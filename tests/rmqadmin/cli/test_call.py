@@ -6,7 +6,6 @@ import pytest
 
 from rmqadmin.cli.call import Call, NotConfirmedError
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
@@ -19,14 +18,14 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def addrs(**options: str) -> list[str]:
-    return Call("c", CommonOptions(**options), Format.TABLE).admin.namesrv_addrs  # type: ignore[arg-type]
+    return Call("c", CommonOptions(**options)).admin.namesrv_addrs  # type: ignore[arg-type]
 
 
 def test_the_name_server_is_the_options_then_ours_then_mqadmins_then_this_machines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert addrs() == ["127.0.0.1:9876"]
-    assert Call("c", CommonOptions(), Format.TABLE).namesrv_addrs == ["127.0.0.1:9876"]
+    assert Call("c", CommonOptions()).namesrv_addrs == ["127.0.0.1:9876"]
     assert "using 127.0.0.1:9876" in capsys.readouterr().err
     monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
     assert addrs() == ["a:1", "b:2"]
@@ -57,7 +56,7 @@ def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
     options = CommonOptions(
         context="dev", namesrv_addr="f:6", access_key="k", secret_key="s", tls=True, unlock=True, timeout_s=3
     )
-    first = Call("tui", options, Format.TABLE)
+    first = Call("tui", options)
     assert (first.namesrv_addr, first.locked_by) == ("f:6", None)
     other = first.in_context("live")
     assert (other.namesrv_addr, other.locked_by) == ("live:1", "live")
@@ -66,34 +65,29 @@ def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
 
 
 def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:
-    admin = Call("c", CommonOptions(namesrv_addr="h:1", dry_run=True), Format.TABLE).admin
+    admin = Call("c", CommonOptions(namesrv_addr="h:1", dry_run=True)).admin
     with pytest.raises(UsageError):
         admin.delete_topic_in_broker("h:1", "T")
 
 
 @pytest.mark.parametrize(
-    ("options", "format", "is_terminal", "typed", "passes"),
+    ("options", "is_terminal", "typed", "passes"),
     [
-        (CommonOptions(), Format.TABLE, False, None, True),  # scripts still work
-        (CommonOptions(), Format.TABLE, True, "T", True),
-        (CommonOptions(), Format.TABLE, True, "t", False),
-        (CommonOptions(), Format.TABLE, True, "", False),
-        (CommonOptions(), Format.TABLE, True, None, False),
-        (CommonOptions(yes=True), Format.TABLE, True, None, True),
-        (CommonOptions(), Format.MQADMIN, True, None, True),
+        (CommonOptions(), False, None, True),  # scripts still work
+        (CommonOptions(), True, "T", True),
+        (CommonOptions(), True, "t", False),
+        (CommonOptions(), True, "", False),
+        (CommonOptions(), True, None, False),
+        (CommonOptions(yes=True), True, None, True),
+        (CommonOptions(output="mqadmin"), True, None, True),
     ],
 )
 def test_only_the_name_typed_at_a_terminal_is_a_yes(
-    monkeypatch: pytest.MonkeyPatch,
-    options: CommonOptions,
-    format: Format,
-    is_terminal: bool,
-    typed: str | None,
-    passes: bool,
+    monkeypatch: pytest.MonkeyPatch, options: CommonOptions, is_terminal: bool, typed: str | None, passes: bool
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal)
     monkeypatch.setattr("rmqadmin.cli.output.diagnostics.ask", lambda _question: typed)
-    call = Call("c", options, format)
+    call = Call("c", options)
     if passes:
         call.confirm("This deletes.", "T")
     else:
@@ -105,9 +99,9 @@ def test_a_command_of_our_nouns_needs_a_yes_where_nobody_can_be_asked(monkeypatc
     """``commands/test_confirmation.py`` tries all of them on a broker."""
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     with pytest.raises(UsageError, match=r"This deletes\. Nobody can be asked to confirm it\.") as told:
-        Call("user rm", CommonOptions(), Format.TABLE).confirm("This deletes.", "alice")
+        Call("user rm", CommonOptions()).confirm("This deletes.", "alice")
     assert told.value.hint == "--yes does it; --dry-run shows it."
-    Call("user rm", CommonOptions(), Format.TABLE).confirm("This deletes.", "alice", is_said=True)
-    Call("user rm", CommonOptions(yes=True), Format.TABLE).confirm("This deletes.", "alice")
-    Call("deleteTopic", CommonOptions(), Format.TABLE).confirm("This deletes.", "T")
-    Call("resetOffset", CommonOptions(), Format.TABLE).confirm("This resets.", "g")
+    Call("user rm", CommonOptions()).confirm("This deletes.", "alice", is_said=True)
+    Call("user rm", CommonOptions(yes=True)).confirm("This deletes.", "alice")
+    Call("deleteTopic", CommonOptions()).confirm("This deletes.", "T")
+    Call("resetOffset", CommonOptions()).confirm("This resets.", "g")

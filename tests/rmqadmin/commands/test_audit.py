@@ -18,7 +18,6 @@ from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import group_of, parameters_of, spellings_of
 from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function
 from rmqadmin.core import audit_trail
@@ -266,7 +265,7 @@ def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
 def test_changes_of_the_dashboard_are_written_down_request_by_request(
     rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
-    call = Call("tui", CommonOptions(), Format.TABLE)
+    call = Call("tui", CommonOptions())
     trail = call.new_trail(pytest.fail)
     client = call.new_client(AuditedClient, read_only=False, before_change=trail.begin)
     client.trail = trail

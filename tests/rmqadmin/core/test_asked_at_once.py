@@ -7,7 +7,6 @@ import pytest
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core import targets
 from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.contexts.context_store import ContextStore
@@ -87,7 +86,7 @@ def test_a_context_may_limit_every_command_and_the_dashboard(monkeypatch: pytest
     """The dashboard, opened by a plain line, asked as many as ever; a context could not hold the limit."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     ContextStore().add("far", {"namesrv_addr": "h:1", "parallel": 2})
-    call = Call("tui", CommonOptions(context="far"), Format.TABLE)
+    call = Call("tui", CommonOptions(context="far"))
     asked: list[int | None] = []
     with call.asking_limited():
         asked.append(targets._asked_at_once)

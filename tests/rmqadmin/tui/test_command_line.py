@@ -12,7 +12,6 @@ from textual.widgets import Input
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_tree import CommandInfo, describe
 from rmqadmin.cli.prompt.live_names import WAIT_S
 from rmqadmin.cli.registry import CHANGING, Effect
@@ -76,13 +75,13 @@ def test_no_command_of_the_palette_can_change_anything() -> None:
 
 def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
     options = CommonOptions(namesrv_addr="a:1", access_key="id", secret_key="key", tls=True, timeout_s=2.5)
-    words, environment = Call("tui", options, Format.TABLE).reach()
+    words, environment = Call("tui", options).reach()
     assert words == ["-n", "a:1"]
     assert environment == {
         "RMQADMIN_CONTEXT": "none", "RMQADMIN_ACCESS_KEY": "id", "RMQADMIN_SECRET_KEY": "key", "RMQADMIN_TLS": "true",
         "RMQADMIN_TIMEOUT": "2.5",
     }  # fmt: skip
-    in_context = Call("tui", CommonOptions(context="prod"), Format.TABLE)
+    in_context = Call("tui", CommonOptions(context="prod"))
     with pytest.raises(NotFoundError):
         in_context.reach()
     command = row_command(info("topicStatus"), {"TOPIC": "my orders"}, {})

@@ -4,7 +4,6 @@ import pytest
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.settings import ClientMaker
 from rmqclient.addresses import parse_address_map, split_address
@@ -93,7 +92,7 @@ def test_the_search_of_a_replay_that_goes_on_follows_the_map(reach: Rmqadmin, fa
 
 @pytest.mark.slow
 def test_the_dashboard_follows_the_map(far: Server, bare_environment: None) -> None:
-    call = Call("tui", CommonOptions(namesrv_addr=far.namesrv_addr, address_map=[MAP]), Format.TABLE)
+    call = Call("tui", CommonOptions(namesrv_addr=far.namesrv_addr, address_map=[MAP]))
 
     def make(*, read_only: bool) -> DashboardClient:
         return call.new_client(DashboardClient, read_only=read_only)
@@ -134,5 +133,5 @@ def test_a_bad_map_is_refused_with_its_source(run: Rmqadmin, monkeypatch: pytest
 
 
 def test_the_same_program_started_again_has_the_map() -> None:
-    call = Call("tui", CommonOptions(address_map=["a=b", "c=d"]), Format.TABLE)
+    call = Call("tui", CommonOptions(address_map=["a=b", "c=d"]))
     assert call.reach()[1]["RMQADMIN_ADDRESS_MAP"] == "a=b,c=d"

@@ -7,7 +7,6 @@ import pytest
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core.load.lane_plans import load_plans
 from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
@@ -118,7 +117,7 @@ def test_the_name_checked_is_the_advertised_one(
 def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authority) -> None:
     options = CommonOptions(namesrv_addr=server.namesrv_addr, tls=True, tls_ca=str(authority.cert))
     with (
-        Call("topicList", options, Format.TABLE).new_client(AdminClient, read_only=True) as admin,
+        Call("topicList", options).new_client(AdminClient, read_only=True) as admin,
         pytest.raises(ConnectError, match="no TLS with"),
     ):
         admin.call(server.namesrv_addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

@@ -9,7 +9,6 @@ from rmqadmin.cli import program
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.prompt.command_lines import CommandLines
 from tests.rmqadmin.conftest import Ran, Rmqadmin, run_line
 from tests.support.servers import Server
@@ -20,7 +19,7 @@ RunLine = Callable[..., Ran]
 @contextmanager
 def opened(options: CommonOptions) -> Iterator[CommandLines]:
     """The command lines of a shell that was started with these options."""
-    with Call("shell", options, Format.TABLE).shell_session() as session:
+    with Call("shell", options).shell_session() as session:
         yield CommandLines(Invocation(session=session))
 
 

@@ -8,7 +8,6 @@ import pytest
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation, Session
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.prompt.command_lines import CommandLines
 from rmqadmin.commands.tui import _settings
 from rmqadmin.core.contexts.context_store import ContextStore
@@ -105,7 +104,7 @@ def shell(environment: None, server: Server) -> Iterator[tuple[CommandLines, Ses
 
 
 def call_in(session: Session) -> Call:
-    return Call("tui", session.filled(CommonOptions()), Format.TABLE, invocation=Invocation(session=session))
+    return Call("tui", session.filled(CommonOptions()), invocation=Invocation(session=session))
 
 
 def test_feeds_of_a_dashboard_have_connections_of_their_own_which_stay_when_it_ends(
