@@ -19,7 +19,6 @@ from rmqadmin.cli.options.command_options import Masters, Replicas
 from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.core.access.acls import (
     Acls,
-    BrokerAcls,
     delete_acl_in_broker,
     parse_actions,
     parse_resource,
@@ -147,8 +146,7 @@ def list_acl(
     """
     who = None if subject is None else subject.strip()
     what = None if resource is None else resource.strip()
-    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), where.addrs(call.admin))
-    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])
+    return Acls(call.answers.of(lambda addr: call.admin.acls(addr, who, what), where.addrs(call.admin)))
 
 
 def get_acl(call: Call, subject: Subject, where: Masters) -> Acls:
@@ -158,7 +156,7 @@ def get_acl(call: Call, subject: Subject, where: Masters) -> Acls:
     rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
     """
     answers = call.answers.of(lambda addr: call.admin.acl(addr, subject), where.addrs(call.admin))
-    return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in answers.items()])
+    return Acls({addr: [acl] if acl else [] for addr, acl in answers.items()})
 
 
 def create_acl(call: Call, entries: EntryOptions, where: Replicas) -> Changes:

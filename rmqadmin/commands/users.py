@@ -22,7 +22,6 @@ from rmqadmin.cli.options.command_options import Masters, Replicas
 from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core.access.users import (
-    BrokerUsers,
     Users,
     account_changes,
     delete_user_in_broker,
@@ -85,10 +84,9 @@ def user_ls(
     return Users(_listed(call, where, name))
 
 
-def _listed(call: Call, where: Masters, text: str | None) -> list[BrokerUsers]:
+def _listed(call: Call, where: Masters, text: str | None) -> dict[str, list[UserAccount]]:
     wanted = None if text is None else text.strip()
-    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), where.addrs(call.admin))
-    return [BrokerUsers(addr, users) for addr, users in answers.items()]
+    return call.answers.of(lambda addr: call.admin.accounts(addr, wanted), where.addrs(call.admin))
 
 
 def user_add(
@@ -183,7 +181,7 @@ def get_user(call: Call, username: Username, where: Masters) -> Users:
     rmqadmin getUser -c DefaultCluster -u alice --output wide
     """
     answers = call.answers.of(lambda addr: call.admin.account(addr, username), where.addrs(call.admin))
-    found = [BrokerUsers(addr, [account]) for addr, account in answers.items() if account is not None]
+    found = {addr: [account] for addr, account in answers.items() if account is not None}
     if not found and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {username}", hint="`rmqadmin listUser` lists the users.")
     return Users(found)

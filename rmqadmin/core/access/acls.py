@@ -1,6 +1,6 @@
 """What users may do: entries, and what granting and revoking make of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -31,17 +31,11 @@ class AclRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker", apart=True, key=True)]
 
 
-class BrokerAcls(msgspec.Struct, frozen=True):
-    """The ACL of one broker."""
-
-    broker_addr: str
-    acls: list[AclInfo]
-
-
 class Acls(ResultOf[AclRow], frozen=True):
     """Who may do what, one row an entry and broker."""
 
-    found: list[BrokerAcls]
+    found: Mapping[str, list[AclInfo]]
+    """By the address of the broker."""
 
     def rows(self) -> Sequence[AclRow]:
         return [
@@ -52,20 +46,20 @@ class Acls(ResultOf[AclRow], frozen=True):
                 actions=entry.actions if entry else [],
                 source_ips=entry.source_ips if entry else None,
                 decision=entry.decision if entry else None,
-                broker_addr=one.broker_addr,
+                broker_addr=addr,
             )
-            for one in self.found
-            for acl in one.acls
+            for addr, acls in self.found.items()
+            for acl in acls
             for policy_type, entry in _entries(acl) or ((None, None),)
         ]
 
     def mqadmin_text(self) -> str:
         """Apache's text, with the heading repeated for each broker that has entries."""
         text = ""
-        for one in self.found:
-            if one.acls:
+        for acls in self.found.values():
+            if acls:
                 text += _line("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
-            for acl in one.acls:
+            for acl in acls:
                 if not acl.policies:
                     text += _line(acl.subject, "", "", "", "", "")
                 for policy_type, entry in _entries(acl):
@@ -182,7 +176,7 @@ def entry_text(entry: AclEntry) -> str:
 def parse_actions(text: str) -> list[Action]:
     """The actions in a text such as ``Pub,sub``, each once. UsageError if there is none, and for an unknown action."""
     found = []
-    for name in filter(None, (part.strip() for part in text.split(","))):
+    for name in _parts(text):
         one = by_name(Action, name)
         if one is not Action.ALL and one not in EACH:
             raise not_an_action(name)

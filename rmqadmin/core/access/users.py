@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -18,9 +18,6 @@ from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 class UserRow(Row, frozen=True):
     username: Annotated[str, doc("name of the user", key=True)]
@@ -29,30 +26,24 @@ class UserRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker", apart=True, key=True)]
 
 
-class BrokerUsers(msgspec.Struct, frozen=True):
-    """The users of one broker."""
-
-    broker_addr: str
-    users: list[UserAccount]
-
-
 class Users(ResultOf[UserRow], frozen=True):
     """Users, one row for each broker that has one. Passwords are shown only with --output mqadmin."""
 
-    found: list[BrokerUsers]
+    found: Mapping[str, list[UserAccount]]
+    """By the address of the broker."""
     mqadmin_end: str = ""
 
     def rows(self) -> Sequence[UserRow]:
-        return [row_of(UserRow, user, broker_addr=one.broker_addr) for one in self.found for user in one.users]
+        return [row_of(UserRow, user, broker_addr=addr) for addr, users in self.found.items() for user in users]
 
     def mqadmin_text(self) -> str:
         """The users of the first broker that has any; ``mqadmin_end`` takes its address."""
-        first = next((one for one in self.found if one.users), None)
-        if first is None:
+        addr, users = next(((addr, users) for addr, users in self.found.items() if users), ("", []))
+        if not users:
             return ""
         heading = _line("#UserName", "#Password", "#UserType", "#UserStatus")
-        lines = (_line(user.username, user.password, user.user_type, user.user_status) for user in first.users)
-        return heading + "".join(lines) + self.mqadmin_end.format(first.broker_addr)
+        lines = (_line(user.username, user.password, user.user_type, user.user_status) for user in users)
+        return heading + "".join(lines) + self.mqadmin_end.format(addr)
 
 
 def _line(*cells: str | None) -> str:

@@ -62,9 +62,13 @@ class Tally:
 class Lane:
     """The base of both kinds of lanes. ``is_alive`` until the connection ends; the process shares ``tally``."""
 
-    def __init__(self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None):
+    def __init__(
+        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
+        numbers: Iterator[int],
+    ):  # fmt: skip
         """Connects, over TLS with ``tls``. OSError or ConnectError if the broker cannot be reached."""
         self.plan, self.lane = plan, lane
+        self._numbers = numbers
         self.in_flight = 0
         self.is_alive = True
         self.tally = tally
@@ -75,6 +79,11 @@ class Lane:
         self.sock = _connected(plan, lane, tls)
         self.sock.setblocking(False)
         self.fd = self.sock.fileno()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Makes what the requests are made of, when the lane begins."""
+        raise NotImplementedError
 
     def go_on(self) -> None:
         """Sends as much as there is room for."""
@@ -187,15 +196,7 @@ def _connected(plan: LoadPlan, lane: LanePlan, tls: ssl.SSLContext | None) -> so
 class SendLane(Lane):
     """``fill`` makes the requests to send."""
 
-    def __init__(
-        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
-        numbers: Iterator[int],
-    ):  # fmt: skip
-        super().__init__(plan, lane, tally, started_s, tls)
-        self._numbers = numbers
-        self.renew()
-
-    def renew(self) -> None:
+    def prepare(self) -> None:
         """Makes new templates with the current time."""
         self._templates = cycle([send_template(self.plan, queue.queue_id) for queue in self.lane.queues])
 
@@ -241,16 +242,11 @@ def _name(code: int) -> str:
 class PullLane(Lane):
     """Pulls from all its queues at once, one request each, so that a queue that waits holds up no other."""
 
-    def __init__(
-        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
-        numbers: Iterator[int],
-    ):  # fmt: skip
-        super().__init__(plan, lane, tally, started_s, tls)
-        self._numbers = numbers
-        self._idle = [_Place(queue, PullTemplate(plan, queue.queue_id)) for queue in lane.queues]
+    def prepare(self) -> None:
+        self._idle = [_Place(queue, PullTemplate(self.plan, queue.queue_id)) for queue in self.lane.queues]
         self._pulled: dict[int, tuple[_Place, float]] = {}
         """The queue and the time of each request, by the request's number."""
-        self._stamps = re.compile(re.escape(STAMP_MARK + plan.run_id.encode()) + rb" (\d{10})")
+        self._stamps = re.compile(re.escape(STAMP_MARK + self.plan.run_id.encode()) + rb" (\d{10})")
 
     def go_on(self) -> None:
         if not self._idle:

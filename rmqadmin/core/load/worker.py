@@ -79,7 +79,7 @@ class Worker:
             if now_s >= renew_at_s:
                 renew_at_s = now_s + _RENEWED_EVERY_S
                 for sender in self._senders:
-                    sender.renew()
+                    sender.prepare()
             wait_s = min(end_s - now_s, _WAIT_MAX_S)
             if self.plan.rate and self._senders:
                 wait_s = min(wait_s, max(0.0, self._next_at_s - now_s))
