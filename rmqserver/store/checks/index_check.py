@@ -10,8 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from operator import itemgetter
 
 from rmqproto.wording import counted
 from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, seconds_since
@@ -24,16 +23,13 @@ MADE_ANEW = "makes it anew from the log"
 MISSED = "leaves it: look-ups by key miss messages"
 
 _BLOCK_ENTRIES = 20_000
+_NO_UNIT = (0, 0, 0, 0)
+_WRONG_HEADER = "its header is not that of its entries"
 
 
-class IndexEntry(NamedTuple):
-    """``seconds`` are since the file's begin; ``number`` is its place in the file, from 1 on."""
-
-    log_offset: int
-    key_hash: int
-    seconds: int
-    number: int
-    file: CheckedIndexFile
+IndexEntry = tuple[int, int, int, int, "CheckedIndexFile"]
+"""Log offset, key hash, seconds since the file's begin, number in the file, from 1 on, and the file. A plain tuple:
+there may be a hundred million."""
 
 
 class CheckedIndexFile:
@@ -58,48 +54,48 @@ class CheckedIndexFile:
 
     def entries(self) -> Iterator[IndexEntry]:
         """In their order, up to the first difference."""
-        found, slots = self.found, array("i", bytes(SLOT.size * self.found.slot_count))
-        really = IndexHeader(self.told.begin_timestamp_ms, self.told.end_timestamp_ms)
+        found, slot_count = self.found, self.found.slot_count
+        slots = array("i", bytes(SLOT.size * slot_count))
+        number = used_slot_count = first_offset = log_offset = 0
         for key_hash, log_offset, seconds, previous in self._units():
-            number, slot = really.next_unit, key_hash % found.slot_count
+            number += 1
+            slot = key_hash % slot_count
             if previous != slots[slot]:
                 self.differs("an entry does not lead to the one before it in its slot", number)
             if self.problem is not None:
                 return
-            if number == 1:
-                really.begin_log_offset = log_offset
-            really.end_log_offset = log_offset
-            really.used_slot_count += not slots[slot]
+            first_offset = first_offset if number > 1 else log_offset
+            used_slot_count += not slots[slot]
             slots[slot] = self.entry_count = number
-            really.next_unit += 1
-            yield IndexEntry(log_offset, key_hash, seconds, number, self)
-        there = array("i", found.file.pread(SLOT.size * found.slot_count, HEADER.size))
+            yield log_offset, key_hash, seconds, number, self
+        there = array("i", found.file.pread(SLOT.size * slot_count, HEADER.size))
         if sys.byteorder == "little":
             there.byteswap()
+        told = self.told
+        times = told.begin_timestamp_ms, told.end_timestamp_ms  # compared with those of the messages
         if there != slots:
             self.differs("a slot does not lead to its newest entry")
-        elif self.told != really:
-            self.differs("its header is not that of its entries")
+        elif told != IndexHeader(*times, first_offset, log_offset, used_slot_count, number + 1):
+            self.differs(_WRONG_HEADER)
 
     def _units(self) -> Iterator[tuple[int, ...]]:
         for first in range(1, self.found.unit_count, _BLOCK_ENTRIES):
             count = min(_BLOCK_ENTRIES, self.found.unit_count - first)
             at = file_size_bytes(self.found.slot_count, first)
             for unit in INDEX_UNIT.iter_unpack(self.found.file.pread(INDEX_UNIT.size * count, at)):
-                if not any(unit):
+                if unit == _NO_UNIT:
                     return
                 yield unit
 
-    def check_time(self, entry: IndexEntry, store_ms: int) -> None:
-        """``store_ms`` is that of the entry's message. The newest is compared with the header at the end."""
+    def check_times(self, entries: list[IndexEntry], store_ms: int) -> None:
+        """Of those of one message. The newest is compared with the header at the end."""
         begin_ms, self.newest_ms = self.told.begin_timestamp_ms, store_ms
-        if entry.number == 1 and store_ms != begin_ms:
-            self.differs("its header is not that of its entries")
-        if entry.seconds != seconds_since(begin_ms, store_ms) and (entry.number, entry.seconds) != (
-            1,
-            self._first_seconds,
-        ):
-            self.differs("an entry has another time than its message", entry.number)
+        wanted = seconds_since(begin_ms, store_ms)
+        for _, _, seconds, number, _ in entries:
+            if number == 1 and store_ms != begin_ms:
+                self.differs(_WRONG_HEADER)
+            if seconds != wanted and not (number == 1 and seconds == self._first_seconds):
+                self.differs("an entry has another time than its message", number)
 
 
 @dataclass(slots=True)
@@ -125,7 +121,7 @@ class IndexCheck:
                 if found.entry(1) is not None:
                     end_before_ms = self.files[-1].found.header.end_timestamp_ms if self.files else 0
                     self.files.append(CheckedIndexFile(found, end_before_ms))
-        self._by_message = groupby(chain.from_iterable(file.entries() for file in self.files), attrgetter("log_offset"))
+        self._by_message = groupby(chain.from_iterable(file.entries() for file in self.files), itemgetter(0))
         self._ahead: list[IndexEntry] = []
         """Those of the next message that has some; empty behind the last."""
         self._advance()
@@ -136,20 +132,21 @@ class IndexCheck:
 
     def _has_lost_place(self) -> bool:
         """Whether the file before was left at its first difference: the next messages may have entries in it."""
-        at = self.files.index(self._ahead[0].file) if self._ahead else len(self.files)
+        at = self.files.index(self._ahead[0][4]) if self._ahead else len(self.files)
         return at > 0 and self.files[at - 1].problem is not None
 
     def take(self, entries: bytes) -> None:
         for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(entries), itemgetter(2, 3)):
-            hashes, kinds, _, _ = zip(*of_message, strict=True)
-            if kinds[0] != OF_NO_KEY:
-                self._take(log_offset, store_ms, hashes, has_tag=OF_TAG in kinds)
+            found = list(of_message)
+            if found[0][1] != OF_NO_KEY:
+                self._take(log_offset, store_ms, [entry[0] for entry in found], has_tag=found[-1][1] == OF_TAG)
 
-    def _take(self, log_offset: int, store_ms: int, hashes: tuple[int, ...], *, has_tag: bool) -> None:
-        self._pass(log_offset)
+    def _take(self, log_offset: int, store_ms: int, hashes: list[int], *, has_tag: bool) -> None:
+        if self._ahead and self._ahead[0][0] < log_offset:
+            self._pass(log_offset)
         untagged = hashes[:-1] if has_tag else hashes
-        if not self._ahead or self._ahead[0].log_offset > log_offset:
-            if self._ahead and self._ahead[0].number > 1:
+        if not self._ahead or self._ahead[0][0] > log_offset:
+            if self._ahead and self._ahead[0][3] > 1:
                 if untagged:
                     self._leave(f"there are none for the message at log offset {log_offset}")
             elif not self._has_lost_place():
@@ -158,29 +155,34 @@ class IndexCheck:
                 missing.last_log_offset = log_offset
                 missing.count += 1
             return
-        told, file, number = self._ahead, self._ahead[-1].file, self._ahead[-1].number
-        is_first = told[0].number == 1 and (file is self.files[0] or self._has_lost_place())
-        for entry in told:
-            entry.file.check_time(entry, store_ms)
+        told, (_, _, _, number, file) = self._ahead, self._ahead[-1]
+        is_first = told[0][3] == 1 and (file is self.files[0] or self._has_lost_place())
+        if told[0][4] is file:
+            file.check_times(told, store_ms)
+        else:  # Apache's broker fills a file with the first of them
+            for entry in told:
+                entry[4].check_times([entry], store_ms)
         self._advance()
-        # After a kill Apache's broker makes them again. At an end of the index, some may be in a file that is gone.
-        told_hashes, is_end = {entry.key_hash for entry in told}, is_first or not self._ahead
-        if told_hashes not in (set(hashes), set(untagged)) and not (is_end and told_hashes <= set(hashes)):
-            file.differs(f"the entries are not those of the message at log offset {log_offset}", number)
+        told_hashes = [entry[1] for entry in told]
+        if told_hashes != hashes:
+            # After a kill Apache's broker makes them again. At an end of the index, some may be in a file that is gone.
+            found, wanted, is_end = set(told_hashes), set(hashes), is_first or not self._ahead
+            if found not in (wanted, set(untagged)) and not (is_end and found <= wanted):
+                file.differs(f"the entries are not those of the message at log offset {log_offset}", number)
 
     def _pass(self, end: int) -> None:
         """Goes past entries before ``end`` that no message of the log calls for: there are some of expired ones."""
-        while self._ahead and self._ahead[0].log_offset < end:
-            if self._ahead[0].log_offset < self._min_offset:
+        while self._ahead and (log_offset := self._ahead[0][0]) < end:
+            if log_offset < self._min_offset:
                 self._advance()
             else:
-                self._leave(f"an entry pointing to log offset {self._ahead[0].log_offset}, where no message begins")
+                self._leave(f"an entry pointing to log offset {log_offset}, where no message begins")
 
     def _leave(self, what: str) -> None:
         """Goes on with the next file: this one differs where the next entries are."""
-        file = self._ahead[0].file
-        file.differs(what, self._ahead[0].number)
-        while self._ahead and self._ahead[0].file is file:
+        _, _, _, number, file = self._ahead[0]
+        file.differs(what, number)
+        while self._ahead and self._ahead[0][4] is file:
             self._advance()
 
     def finish(self) -> None:
@@ -188,7 +190,7 @@ class IndexCheck:
         self._pass(1 << 63)
         for file in self.files:
             if file.newest_ms != file.told.end_timestamp_ms:
-                file.differs("its header is not that of its entries")
+                file.differs(_WRONG_HEADER)
 
 
 def add_all(checked: CheckedStore, index: IndexCheck | None) -> None:
