@@ -1,4 +1,4 @@
-"""Groups on a running server: created, online, behind, moved and moved back."""
+"""Groups on a running server: moved, and moved back."""
 
 import json
 import re
@@ -11,116 +11,18 @@ from rmqadmin.core.offsets import reset_undo
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, pull_header
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
-from rmqproto.wire import fastjson
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, filled
+from tests.rmqadmin.commands.group.conftest import MESSAGES, QUEUES, come_online
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
-
-QUEUES = 2
-MESSAGES = 3
-
-
-@pytest.fixture
-def topic(server: Server, fresh: Fresh) -> str:
-    """A topic of two queues with three messages each."""
-    return filled(server, fresh("LagTopic"), QUEUES, MESSAGES)
-
-
-@pytest.fixture
-def group(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
-    name = fresh("LagGroup")
-    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
-    return name
-
-
-def come_online(wire: Wire, group: str, topic: str) -> None:
-    consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic, sub_string="TagA")])
-    body = fastjson.dumps(Heartbeat(client_id=f"client@{group}", consumer_data_set=[consumer]))
-    assert wire.ask(RequestCode.HEART_BEAT, {}, body).code == 0
 
 
 def offsets(rmqadmin: Rmqadmin, group: str) -> list[int]:
     return [row["consumer_offset"] for row in rmqadmin("-o", "json", "consumerProgress", "-g", group).items]
-
-
-# --- groups ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_is_created_and_changed_field_by_field(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
-    name = fresh("AdminGroup")
-    args = ("-o", "json", "updateSubGroup", "-c", CLUSTER, "-g", name)
-    shown = rmqadmin(*args, "-r", "3", "--dry-run").items[0]
-    assert (shown["action"], shown["done"]) == ("create", False)
-    assert rmqadmin(*args, "-r", "3").items[0]["action"] == "create"  # the dry run has not created it
-    changed = rmqadmin(*args, "-s", "false").items[0]
-    assert changed["changes"] == [{"field": "consume_enable", "before": True, "after": False}]
-    assert rmqadmin(*args).items[0]["action"] == "keep"
-    back = rmqadmin(*args, "--replace").items[0]["changes"]
-    assert {change["field"]: change["after"] for change in back} == {"consume_enable": True, "retry_max_times": 16}
-
-
-def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
-    name = fresh("AdminGroup")
-    policy = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}'
-    made = rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", policy, "--output", "mqadmin")
-    assert "customizedRetryPolicy=CustomizedRetryPolicy{next=[1000, 5000]}" in made.out
-    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", "{").status == 2
-
-
-def test_a_blank_retry_policy_is_the_default_one(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
-    """As with mqadmin, whose JSON parser makes nothing of it. It was refused."""
-    change = ("updateSubGroup", "-c", CLUSTER, "-g", fresh("AdminGroup"), "--output", "mqadmin", "-p")
-    assert "type=EXPONENTIAL" in rmqadmin(*change, '{"type":"EXPONENTIAL"}').out
-    assert "type=CUSTOMIZED, exponentialRetryPolicy=null, customizedRetryPolicy=null" in rmqadmin(*change, " ").out
-
-
-def test_a_group_that_never_consumed_is_known_and_has_no_progress(rmqadmin: Rmqadmin, group: str) -> None:
-    rmqadmin("consumerProgress", "-g", group, status=5, out="", err="has no offsets and nobody is online")
-    (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
-    assert listed["lag_count"] is None, "its lag used to be 0"
-
-
-def test_who_is_online_and_wants_what(rmqadmin: Rmqadmin, wire: Wire, group: str, topic: str) -> None:
-    assert rmqadmin("consumerConnection", "-g", group).status == 5
-    come_online(wire, group, topic)
-    ran = rmqadmin("-o", "json", "consumerConnection", "-g", group)
-    (client,) = ran.items
-    assert (client["client_id"], client["client_addr"]) == (f"client@{group}", wire.address)
-    assert client["broker_names"] == ["broker-a"]
-    assert ran.document["summary"]["message_model"] == "CLUSTERING"
-    assert ran.document["summary"]["subscriptions"] == [
-        {"topic": topic, "expression_type": "TAG", "expression": "TagA"}
-    ]
-    states = {row["group"]: row for row in rmqadmin("-o", "json", "consumerProgress").items}
-    assert (states[group]["client_count"], states[group]["type"]) == (1, "PUSH")
-
-
-# --- offsets ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_offset_past_the_end_of_its_queue_is_no_lag_and_takes_none_from_others(
-    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, group: str, topic: str
-) -> None:
-    """Only mqadmin's own text keeps mqadmin's negative differences."""
-    for queue_id, committed in ((0, 8), (1, 1)):  # each queue has three messages
-        admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, committed)
-    ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
-    assert [row["lag_count"] for row in ran.items] == [0, 2]
-    assert ran.document["summary"]["lag_count"] == 2
-    (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
-    assert listed["lag_count"] == 2
-    everything = rmqadmin("-o", "json", "brokerConsumeStats", "-b", server.broker_addr, "-l", "-9")
-    assert [row["lag_count"] for row in everything.items if row["group"] == group] == [0, 2]
-    assert everything.document["summary"]["lag_count"] == sum(row["lag_count"] for row in everything.items)
-    plan = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "begin", "--dry-run")
-    assert [(row["old_lag_count"], row["new_lag_count"]) for row in plan.items] == [(0, 3), (2, 3)]
-    told = rmqadmin("consumerProgress", "-g", group, "--output", "mqadmin").out
-    assert "Consume Diff Total: -3\n" in told
 
 
 def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
@@ -205,17 +107,6 @@ def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, f
     rmqadmin("sendMessage", "-t", topic, "-p", "x")
     moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "0", status=0)
     assert group in Path(moved.document["summary"]["undo_file"]).read_text()
-
-
-def test_an_undo_says_how_many_queues_it_leaves_where_they_are(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> None:
-    """A young group has no offset to bring back, so it stays at the end. The summary used to hide that."""
-    young = fresh("YoungGroup")
-    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", young)
-    moved = rmqadmin("-o", "json", "resetOffset", "-g", young, "-t", topic, "--to", "end").document["summary"]
-    assert moved["unchanged_count"] is None
-    undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved["undo_file"])
-    assert undone.document["summary"]["unchanged_count"] == 2
-    assert {row["new_offset"] for row in undone.items} == {None}
 
 
 def test_a_dry_run_of_a_reset_leaves_no_undo_file_and_moves_nothing(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
@@ -311,9 +202,13 @@ def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: st
 
 
 def test_an_undo_cannot_bring_back_that_there_was_no_offset(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    """The summary used to hide that the group stays where it is."""
     made = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
-    undone = rmqadmin("resetOffset", "--undo", made["undo_file"], status=0)
+    assert made["unchanged_count"] is None
+    undone = rmqadmin("-o", "json", "resetOffset", "--undo", made["undo_file"], status=0)
     assert "the group had no offset in 2 queues: nothing is changed there" in undone.err
+    assert undone.document["summary"]["unchanged_count"] == 2
+    assert {row["new_offset"] for row in undone.items} == {None}
     assert offsets(rmqadmin, group) == [3, 3]
 
 
@@ -358,22 +253,6 @@ def test_an_online_group_is_moved_and_its_next_pull_is_told(
     }  # fmt: skip
     answer = wire.ask(RequestCode.PULL_MESSAGE, pull)
     assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
-
-
-def test_two_consumers_that_took_one_id_are_both_shown(
-    rmqadmin: Rmqadmin, server: Server, wire: Wire, group: str, topic: str
-) -> None:
-    """mqadmin shows both as well. Two clients share an id in containers, where all processes have the same number and
-    host name."""
-    with Wire(server.broker_addr) as other:
-        for one in (wire, other):
-            come_online(one, group, topic)
-        found = rmqadmin("-o", "json", "consumerConnection", "-g", group).items
-        assert {(row["client_addr"], *row["broker_names"]) for row in found} == {
-            (wire.address, "broker-a"), (other.address, "broker-a"),
-        }  # fmt: skip
-        (row,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
-        assert row["client_count"] == 2
 
 
 def test_mqadmins_reset_by_time(rmqadmin: Rmqadmin, server: Server, group: str, topic: str) -> None:
@@ -452,8 +331,3 @@ def test_who_moves_a_group_that_does_not_exist_is_told(rmqadmin: Rmqadmin, group
 )
 def test_a_reset_that_cannot_be_meant_is_refused(rmqadmin: Rmqadmin, args: list[str], said: str) -> None:
     rmqadmin(*args, status=2, out="", err=said)
-
-
-def test_what_needs_a_group_is_not_left_out_silently(rmqadmin: Rmqadmin) -> None:
-    ran = rmqadmin("consumerProgress", "-t", "SomeTopic")
-    assert (ran.status, "all groups are shown: -t and -s need -g" in ran.err) == (0, True)
