@@ -114,8 +114,8 @@ def plan_acl(
 ) -> Step:
     """Plans entries for one subject on one broker."""
     before = admin.acl(addr, wished.subject)
-    step = acl_step(addr, before, wished, act)
-    return msgspec.structs.replace(step, target=target or addr, **_ways_back(addr, wished.subject, before, step))
+    step = _undoable(addr, wished.subject, before, acl_step(addr, before, wished, act))
+    return msgspec.structs.replace(step, target=target or addr)
 
 
 def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[str, AclInfo], None]) -> Step:
@@ -124,8 +124,8 @@ def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[
     return Step(addr, action(before, changes), changes, partial(act, addr, wished))
 
 
-def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> dict[str, Any]:
-    """The fields of the step that undo it: a command for each resource it changes, and the plan of what those do."""
+def _undoable(addr: str, subject: str, before: AclInfo | None, step: Step) -> Step:
+    """The step with what undoes it: a command for each resource it changes, and the plan of what those do."""
     found = {} if before is None else {entry.resource or "": entry for _, entry in _entries(before)}
     old = {change.field: found.get(change.field) for change in step.changes}
 
@@ -136,10 +136,11 @@ def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> d
             *([plan_acl(admin, addr, kept, admin.update_acl)] if kept.policies[0].entries else []),
         ]
 
-    return {"undo": [entry_back(addr, subject, entry, name) for name, entry in old.items()], "plan_back": plan_back}
+    undo = [_entry_back(addr, subject, entry, name) for name, entry in old.items()]
+    return msgspec.structs.replace(step, undo=undo, plan_back=plan_back)
 
 
-def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
+def _entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
     """The command, in words, that restores the entry of a resource; ``before`` is None if there was none."""
     who = ["-b", addr, "-s", subject, "-r", resource]
     if before is None:
@@ -160,11 +161,13 @@ def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldC
 
 def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: str | None) -> Step:
     """Plans the deletion of one resource's entry on one broker, or of all of a subject's entries."""
-    before = admin.acl(addr, subject)
+    return _deletion(admin, addr, subject, admin.acl(addr, subject), resource)
+
+
+def _deletion(admin: AdminClient, addr: str, subject: str, before: AclInfo | None, resource: str | None) -> Step:
     changes = removed_entries(before, resource)
     act = partial(admin.delete_acl, addr, subject, resource)
-    step = Step(addr, "delete" if changes else KEEP, changes, act)
-    return msgspec.structs.replace(step, **_ways_back(addr, subject, before, step))
+    return _undoable(addr, subject, before, Step(addr, "delete" if changes else KEEP, changes, act))
 
 
 def entry_text(entry: AclEntry) -> str:
@@ -218,8 +221,7 @@ def plan_grant(
     after = AclEntry(
         actions=[each.value for each in wanted], decision=decision, resource=resource, source_ips=source_ips
     )
-    act = admin.create_acl if acl is None else admin.update_acl
-    step = _step(admin, addr, username, before, after, partial(act, addr, _info(username, after)))
+    step = _entry_step(addr, username, before, after, admin.create_acl if acl is None else admin.update_acl)
     is_replaced = before is not None and not kept and step.action != KEEP
     return msgspec.structs.replace(step, action=REPLACE) if is_replaced else step
 
@@ -229,7 +231,7 @@ def plan_revocation(admin: AdminClient, addr: str, username: str, actions: Seque
     NotFoundError if there is no such user."""
     _, before = _entry(admin, addr, username, resource)
     if before is None:
-        return Step(addr, "keep", [], lambda: None)
+        return Step(addr, KEEP, [], lambda: None)
     had = _known(before)
     if Action.ALL in actions:
         left = []
@@ -238,27 +240,21 @@ def plan_revocation(admin: AdminClient, addr: str, username: str, actions: Seque
     if Action.ALL in had and left == list(EACH):
         left = [Action.ALL]
     if not left:
-        act = partial(admin.delete_acl, addr, SUBJECT_PREFIX + username, resource)
-        return _step(admin, addr, username, before, None, act)
+        return _deletion(admin, addr, SUBJECT_PREFIX + username, _info(username, before), resource)
     after = AclEntry(
         actions=[each.value for each in left],
         decision=before.decision,
         resource=before.resource,
         source_ips=before.source_ips,
     )
-    return _step(admin, addr, username, before, after, partial(admin.update_acl, addr, _info(username, after)))
+    return _entry_step(addr, username, before, after, admin.update_acl)
 
 
-def _step(
-    admin: AdminClient, addr: str, username: str, before: AclEntry | None, after: AclEntry | None, act: partial[None]
+def _entry_step(
+    addr: str, username: str, before: AclEntry | None, after: AclEntry, act: Callable[[str, AclInfo], None]
 ) -> Step:
-    shown = [None if entry is None else entry_text(entry) for entry in (before, after)]
-    named = before if before is not None else after
-    assert named is not None
-    changes = [FieldChange(named.resource or "", *shown)] if shown[0] != shown[1] else []
-    what = "delete" if after is None else action(before, changes)
-    back = entry_back(addr, SUBJECT_PREFIX + username, before, named.resource or "")
-    return Step(addr, what, changes, act, [back])
+    was, wished = None if before is None else _info(username, before), _info(username, after)
+    return _undoable(addr, wished.subject, was, acl_step(addr, was, wished, act))
 
 
 def _entry(admin: AdminClient, addr: str, username: str, resource: str) -> tuple[AclInfo | None, AclEntry | None]:
