@@ -72,7 +72,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         )
         if options.replicas is None and options.brokers is None:
             return serve(plan(options), started_s)
-        from rmqserver.local_set import plan_local_set
+        from rmqserver.process.local_set import plan_local_set
 
         server_plan, local_set = plan_local_set(options)
         return serve(server_plan, started_s, local_set)

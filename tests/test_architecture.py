@@ -113,7 +113,7 @@ FLOORS = {
         {"config"},
         {"broker", "controller", "namesrv"},
         {"doors", "metrics", "seed"},
-        {"command_line", "local_set"},
+        {"command_line"},
         {"process"},
         {"program", "__main__", "with_parent"},
     ],

@@ -23,13 +23,12 @@ from rmqserver.temporary_store import TemporaryStore
 
 if TYPE_CHECKING:
     from rmqserver.doors.remoting.broker_door import BrokerDoor
-    from rmqserver.local_set import LocalSetPlan
     from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.process.broker_host import BrokerHost
     from rmqserver.process.controller_host import ControllerHost
     from rmqserver.process.for_tests import ForTests
+    from rmqserver.process.local_set import LocalSetPlan, SetHost
     from rmqserver.process.namesrv_host import NamesrvHost
-    from rmqserver.process.set_host import SetHost
     from rmqserver.remoting.service import Service
 
 log = logging.getLogger(__name__)
@@ -208,7 +207,7 @@ class _Server:
 
     def _start_set(self, nursery: trio.Nursery, plan: LocalSetPlan) -> None:
         """Ready when all of its brokers are."""
-        from rmqserver.process.set_host import SetHost
+        from rmqserver.process.local_set import SetHost
 
         assert self._namesrv is not None
         assert self._store_dir is not None

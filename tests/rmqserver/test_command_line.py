@@ -6,7 +6,7 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqserver.command_line import STANDALONE_DEFAULTS, Options, ServerPlan, plan
-from rmqserver.local_set import plan_local_set
+from rmqserver.process.local_set import plan_local_set
 from rmqserver.store.options import FlushMode
 from tests.support.quick import in_one_test
 

@@ -16,7 +16,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver import command_line
 from rmqserver.command_line import Options
-from rmqserver.local_set import AGAIN_S, LocalSet, plan_local_set
+from rmqserver.process.local_set import AGAIN_S, LocalSet, plan_local_set
 from tests.support.broker_set import is_settled
 from tests.support.processes import is_gone
 from tests.support.quick import in_one_test
