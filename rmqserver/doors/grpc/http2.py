@@ -16,22 +16,7 @@ from rmqproto.errors import ProtocolError
 from rmqserver.core import HeaderDecoder
 from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, Headers
 from rmqserver.doors.grpc import http2_frames as frames
-from rmqserver.doors.grpc.http2_frames import (
-    FRAME_HEAD,
-    PREFACE,
-    SETTING,
-    TWO_U32,
-    U32,
-    AnswerEnds,
-    Broken,
-    ErrorCode,
-    StreamAsked,
-    StreamData,
-    StreamEnded,
-    StreamEvent,
-    StreamGone,
-    frame,
-)
+from rmqserver.doors.grpc.http2_frames import FRAME_HEAD, U32, Broken, ErrorCode, StreamAsked, StreamEvent, frame
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
@@ -61,7 +46,7 @@ class _Stream(msgspec.Struct, gc=False):
 
 
 _HELLO = (
-    frame(frames.SETTINGS, 0, 0, b"".join(SETTING.pack(*each) for each in (
+    frame(frames.SETTINGS, 0, 0, b"".join(frames.SETTING.pack(*each) for each in (
         (frames.ENABLE_PUSH, 0), (frames.MAX_STREAMS, STREAMS_MAX), (frames.INITIAL_WINDOW, STREAM_WINDOW_BYTES),
         (frames.MAX_HEADERS, HEADER_BLOCK_MAX_BYTES),
     )))
@@ -116,7 +101,7 @@ class Http2:
         except (Broken, ProtocolError) as error:  # the latter from a header block
             code = error.code if isinstance(error, Broken) else ErrorCode.COMPRESSION_ERROR
             self.is_over = True
-            self._out.append(frame(frames.GOAWAY, 0, 0, TWO_U32.pack(self._last_stream, code)))
+            self._out.append(frame(frames.GOAWAY, 0, 0, frames.TWO_U32.pack(self._last_stream, code)))
             raise ProtocolError(f"HTTP/2: {error}") from None
         if self._has_more_room:  # once, however many windows the bytes open
             self._has_more_room = False
@@ -126,7 +111,7 @@ class Http2:
         if self._gone:
             # What a client cancels with the same bytes is over before it can be answered, and is not begun.
             gone, self._gone = self._gone, set()
-            events = [*map(StreamGone, sorted(gone)), *(event for event in events if event.stream not in gone)]
+            events = [*map(frames.StreamGone, sorted(gone)), *(event for event in events if event.stream not in gone)]
         return events
 
     def _take_frames(self, data: bytes) -> int:
@@ -179,10 +164,10 @@ class Http2:
     def _begin_of_frames(self, data: bytes) -> int:
         if self._has_preface:
             return 0
-        if not PREFACE.startswith(data[: len(PREFACE)]):
+        if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
             raise Broken("the connection does not begin with its preface")
-        self._has_preface = len(data) >= len(PREFACE)
-        return len(PREFACE) if self._has_preface else 0
+        self._has_preface = len(data) >= len(frames.PREFACE)
+        return len(frames.PREFACE) if self._has_preface else 0
 
     def _end_turn(self, asked_count: int) -> None:
         """More is left. ``asked_count``: of the frames of this turn, those of data less those that cancel."""
@@ -197,10 +182,8 @@ class Http2:
         if flags & frames.HAS_PRIORITY:
             frames.check_size(len(payload) >= frames.PRIORITY_SIZE_BYTES)
             payload = payload[frames.PRIORITY_SIZE_BYTES :]
-        if flags & frames.END_HEADERS:
-            self._take_block(stream, bool(flags & frames.END_STREAM), payload)
-        else:
-            self._block, self._block_bytes = (stream, bool(flags & frames.END_STREAM), bytearray(payload)), len(payload)
+        self._block = stream, bool(flags & frames.END_STREAM), bytearray()
+        self._take_continuation(flags, stream, payload)
 
     def _take_continuation(self, flags: int, stream: int, payload: bytes) -> None:
         if self._block is None:
@@ -212,10 +195,7 @@ class Http2:
             raise Broken(f"header blocks of more than {HEADER_BLOCK_MAX_BYTES} bytes", ErrorCode.ENHANCE_YOUR_CALM)
         if flags & frames.END_HEADERS:
             self._block, self._block_bytes = None, 0
-            self._take_block(stream, is_last, bytes(block))
-
-    def _take_block(self, stream: int, is_last: bool, block: bytes) -> None:
-        self._take_request(stream, self._decoder.decode_untrusted(block), b"" if is_last else None)
+            self._take_request(stream, self._decoder.decode_untrusted(bytes(block)), b"" if is_last else None)
 
     def _take_request(self, stream: int, headers: Headers, data: bytes | None) -> None:
         """``data`` is the whole body; None if it is still to come."""
@@ -254,7 +234,7 @@ class Http2:
         if flags & frames.PADDED:
             payload = frames.unpadded(payload)
         if payload:
-            self._events.append(StreamData(stream, payload))
+            self._events.append(frames.StreamData(stream, payload))
         if flags & frames.END_STREAM:
             self._peer_ended(stream, found)
             return
@@ -265,22 +245,22 @@ class Http2:
 
     def _peer_ended(self, stream: int, found: _Stream) -> None:
         found.has_peer_ended = True
-        self._events.append(StreamEnded(stream))
+        self._events.append(frames.StreamEnded(stream))
 
     def _take_reset(self, flags: int, stream: int, payload: bytes) -> None:
         self._check_known(stream)
         if stream in self._streams:
             self._lose(stream)
         elif U32.unpack(payload)[0] == ErrorCode.CANCEL:  # it crosses the end of the answer, which nobody reads
-            self._events.append(StreamGone(stream))
+            self._events.append(frames.StreamGone(stream))
 
     def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & frames.ACK:
             frames.check_size(not payload)
             return
-        frames.check_size(len(payload) % SETTING.size == 0)
+        frames.check_size(len(payload) % frames.SETTING.size == 0)
         self._has_settings = True
-        said = dict(SETTING.iter_unpack(payload))
+        said = dict(frames.SETTING.iter_unpack(payload))
         if (
             said.get(frames.ENABLE_PUSH, 0) > 1
             or not FRAME_SIZE_MAX_BYTES <= said.get(frames.MAX_FRAME, 1 << 14) < 1 << 24
@@ -358,7 +338,7 @@ class Http2:
         elif stream in self._streams:
             self._put_headers(stream, block, is_last=True)
 
-    def answer(self, stream: int, data: bytes, ends: AnswerEnds) -> None:
+    def answer(self, stream: int, data: bytes, ends: frames.AnswerEnds) -> None:
         """Sends a whole answer, if nothing was sent on the stream before."""
         found, size = self._streams.get(stream), len(data)
         if found is None:
@@ -387,7 +367,7 @@ class Http2:
 
     def go_away(self) -> None:
         """Tells the peer to take another connection for what it asks from now on, and for what was not read here."""
-        self._out.append(frame(frames.GOAWAY, 0, 0, TWO_U32.pack(self._last_stream, ErrorCode.NO_ERROR)))
+        self._out.append(frame(frames.GOAWAY, 0, 0, frames.TWO_U32.pack(self._last_stream, ErrorCode.NO_ERROR)))
 
     @property
     def held_bytes(self) -> int:

@@ -52,18 +52,12 @@ class CallKind:
         call.answer(self._response(status=refusal.status))
 
 
-class PlainTakes(Protocol):
-    """``PlainCalls``, which says what it does, as is ``CallTable`` a ``GrpcService``."""
-
-    def take(self, link: Link, asked: StreamAsked) -> bool: ...
-
-    def settle(self, link: Link) -> None: ...
-
-
 class CallTable(Protocol):
+    """``GrpcService``, which says what each of these does."""
+
     def kind_of(self, path: bytes) -> CallKind | str: ...
 
-    def plain_calls(self) -> PlainTakes | None: ...
+    def plain_calls(self) -> Any: ...
 
     def take(self, call: GrpcCall, message: Any) -> None: ...
 
@@ -309,8 +303,8 @@ class Link:
         else:
             call.cancelled()
 
-    def _settle(self, plain: PlainTakes | None) -> None:
-        """What was taken before comes before the next."""
+    def _settle(self, plain: Any) -> None:
+        """What ``PlainCalls`` have taken before comes before the next."""
         if plain is not None:
             plain.settle(self)
 
