@@ -185,7 +185,7 @@ def _settings(
         from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
 
         if read_only and recording is not None:
-            from rmqadmin.tui.recording.recording_client import RecordingClient
+            from rmqadmin.tui.recording.replay import RecordingClient
 
             recorded = call.new_client(RecordingClient, read_only=True)
             recorded.recording, recorded.recorded_ms = recording, call.now_ms

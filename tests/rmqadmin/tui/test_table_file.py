@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from rmqadmin.core.files import expanded
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
-from rmqadmin.tui.table_file import write_table
+from rmqadmin.tui.command_line.places import write_table
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.tables.rows import Rows

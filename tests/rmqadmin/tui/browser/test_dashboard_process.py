@@ -8,7 +8,7 @@ import sys
 import pytest
 from textual_serve.download_manager import DownloadManager
 
-from rmqadmin.tui.browser.dashboard_process import DashboardProcess
+from rmqadmin.tui.browser.browser_server import DashboardProcess
 from tests.rmqadmin.tui.browser.served import TIMEOUT_S
 
 _GREETING = r"__GANGLION__\n"

@@ -11,8 +11,7 @@ import aiohttp
 import pytest
 
 from rmqadmin.cli import program
-from rmqadmin.tui.browser.browser_server import taken
-from rmqadmin.tui.browser.dashboard_process import HEIGHT_MAX, WIDTH_MAX, fitting
+from rmqadmin.tui.browser.browser_server import HEIGHT_MAX, WIDTH_MAX, fitting, taken
 from tests.rmqadmin.tui.browser.served import TIMEOUT_S, Served, serving
 from tests.support.quick import in_one_test
 from tests.support.servers import Server

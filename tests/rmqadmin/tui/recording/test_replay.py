@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.recording.recording_client import RecordingClient
 from rmqadmin.tui.recording.recording_file import Head, PartTaken, RecordingReader, RecordingWriter
-from rmqadmin.tui.recording.replay import Replay
+from rmqadmin.tui.recording.replay import RecordingClient, Replay
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of
 from tests.rmqadmin.tui.test_groups import queue_line
