@@ -71,7 +71,8 @@ class AdminCaller:
         self._give_back = give_back
         self._giving_back = Lock()
         self._is_given_back = False
-        self._client = client or BlockingClient(credentials, timeout_s, tls=tls, address_map=address_map)
+        self.connections = client or BlockingClient(credentials, timeout_s, tls=tls, address_map=address_map)
+        """The client without these guards, for requests that are no admin calls, such as many pulls."""
         self.current_namesrv = self.namesrv_addrs[0]
         """The name server that answered last. It is asked first."""
 
@@ -79,21 +80,16 @@ class AdminCaller:
         """Makes every thread that waits for an answer raise ConnectError. The client stays usable."""
         with self._giving_back:
             if not self._is_given_back:
-                self._client.cancel()
-
-    @property
-    def connections(self) -> BlockingClient:
-        """The client without these guards, for requests that are no admin calls, such as many pulls."""
-        return self._client
+                self.connections.cancel()
 
     def close(self) -> None:
         if self._owns_client:
-            self._client.close()
+            self.connections.close()
             return
         with self._giving_back:
             was_given_back, self._is_given_back = self._is_given_back, True
         if not was_given_back:
-            self._give_back(self._client)
+            self._give_back(self.connections)
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +113,7 @@ class AdminCaller:
         return self.ask_server(
             address,
             code,
-            lambda wait_s: self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept),
+            lambda wait_s: self.connections.request(address, code, header, body, timeout_s=wait_s, accept=accept),
             timeout_s,
         )
 
@@ -128,7 +124,7 @@ class AdminCaller:
         return self.ask_server(
             address,
             code,
-            lambda wait_s: self._client.request_all(address, code, headers, timeout_s=wait_s, accept=accept),
+            lambda wait_s: self.connections.request_all(address, code, headers, timeout_s=wait_s, accept=accept),
         )
 
     def ask_server(self, address: str, code: int, ask: Callable[[float], T], timeout_s: float | None = None) -> T:

@@ -19,19 +19,11 @@ class ProcessQueue:
     def __init__(self, start_offset: int):
         self.is_dropped = False
         self.size_bytes = 0
-        self._scanned_to = start_offset
-        self._committed_offset = start_offset
-        self._unsettled: OrderedDict[int, int] = OrderedDict()  # size by offset; pulls bring them in order
-
-    @property
-    def committed_offset(self) -> int:
-        """The offset of the next message that the group needs. It never goes back."""
-        return self._committed_offset
-
-    @property
-    def scanned_to(self) -> int:
+        self.scanned_to = start_offset
         """The offset where the next pull begins."""
-        return self._scanned_to
+        self.committed_offset = start_offset
+        """The offset of the next message that the group needs. It never goes back."""
+        self._unsettled: OrderedDict[int, int] = OrderedDict()  # size by offset; pulls bring them in order
 
     @property
     def count(self) -> int:
@@ -57,7 +49,7 @@ class ProcessQueue:
         for message in messages:
             self._unsettled[message.queue_offset] = message.size_bytes
             self.size_bytes += message.size_bytes
-        self._scanned_to = next_begin_offset
+        self.scanned_to = next_begin_offset
         self._advance()
 
     def settle(self, message: StoredMessage) -> None:
@@ -68,5 +60,5 @@ class ProcessQueue:
             self._advance()
 
     def _advance(self) -> None:
-        reached = next(iter(self._unsettled), self._scanned_to)
-        self._committed_offset = max(self._committed_offset, reached)
+        reached = next(iter(self._unsettled), self.scanned_to)
+        self.committed_offset = max(self.committed_offset, reached)

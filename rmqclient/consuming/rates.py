@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rmqclient.message import ReceivedMessage
 from rmqproto.bodies.statistics import ConsumeRates
@@ -50,19 +51,15 @@ class Rate:
         return int(now_s // self._slot_s) - SLOTS + 1
 
 
-def _hour() -> Rate:
-    return Rate(HOUR_SLOT_S)
-
-
 @dataclass(slots=True)
 class _TopicRates:
     """Of messages, but ``call`` and ``pull``: ms of each call of the listener and of each pull that brought some."""
 
     consumed: Rate = field(default_factory=Rate)
     failed: Rate = field(default_factory=Rate)
-    failed_in_hour: Rate = field(default_factory=_hour)
+    failed_in_hour: Rate = field(default_factory=partial(Rate, HOUR_SLOT_S))
     call: Rate = field(default_factory=Rate)
-    call_in_hour: Rate = field(default_factory=_hour)
+    call_in_hour: Rate = field(default_factory=partial(Rate, HOUR_SLOT_S))
     pulled: Rate = field(default_factory=Rate)
     pull: Rate = field(default_factory=Rate)
 

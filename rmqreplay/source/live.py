@@ -66,6 +66,7 @@ class LiveCluster:
             name_server, access.credentials, timeout_s, tls=context, address_map=access.address_map,
             client=access.client,
         )  # fmt: skip
+        self.connections = self.admin.connections
         self._read_from = read_from
         self._reader_group = reader_group
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
@@ -81,10 +82,6 @@ class LiveCluster:
 
     def close(self) -> None:
         self.admin.close()
-
-    @property
-    def connections(self) -> BlockingClient:
-        return self.admin.connections
 
     def topics(self) -> list[str]:
         return sorted(self.admin.topic_list())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
@@ -12,22 +11,12 @@ from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.spark_worker import tell
 from spark_tools.streaming.limits import TriggerLimits, batch_ends
-from spark_tools.streaming.offsets import Places, StreamOffset
-from spark_tools.streaming.survey import Seen
+from spark_tools.streaming.offsets import StreamOffset
+from spark_tools.streaming.survey import QueueSurvey
 
 
 class MadeAnewError(DataLossError):
     """A queue that was read is gone, and another has its name."""
-
-
-class Surveyed(Protocol):
-    """``QueueSurvey``, as far as it is needed here."""
-
-    def starting(self) -> dict[MessageQueue, int]: ...
-    def look(self, known: Places | None) -> Seen: ...
-    def is_wanted(self, queue: MessageQueue) -> bool: ...
-    def sizes(self, queue: MessageQueue, start: int, count: int) -> list[int]: ...
-    def first_stored_ms(self, queue: MessageQueue) -> int | None: ...
 
 
 class StreamPlanner:
@@ -35,7 +24,7 @@ class StreamPlanner:
 
     def __init__(
         self,
-        survey: Surveyed,
+        survey: QueueSurvey,
         limits: TriggerLimits,
         fail_on_data_loss: bool,
         now_s: Callable[[], float] = time.monotonic,
