@@ -274,15 +274,15 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry(
             "updateNamesrvConfig", "server.server_configs", _C, "Change one value of the name servers' configuration."
         ),
-        Entry("updateKvConfig", "server.namesrv_tables", _C, "Set one value of the name servers' key-value table."),
-        Entry("deleteKvConfig", "server.namesrv_tables", _D, "Delete one key of the name servers' key-value table."),
+        Entry("updateKvConfig", "server.server_configs", _C, "Set one value of the name servers' key-value table."),
+        Entry("deleteKvConfig", "server.server_configs", _D, "Delete one key of the name servers' key-value table."),
         Entry(
             "wipeWritePerm",
-            "server.namesrv_tables",
+            "server.server_configs",
             _D,
             "Stop producers from writing to a broker, at the name servers.",
         ),
-        Entry("addWritePerm", "server.namesrv_tables", _C, "Let producers write to a broker again."),
+        Entry("addWritePerm", "server.server_configs", _C, "Let producers write to a broker again."),
     ),
     "Health": (
         Entry("doctor", "doctor", _R, "Say what is wrong with a cluster, and what to do."),

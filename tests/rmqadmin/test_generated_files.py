@@ -183,11 +183,6 @@ def test_contexts_are_offered_by_name(offered: Complete) -> None:
     assert "live" not in offered("context", "add", "")
 
 
-def test_words_behind_a_command_are_offered_too(offered: Complete) -> None:
-    assert offered("dlq", "show", "Or") == NAMES["group"]
-    assert offered("msg", "send", "Or") == ["OrderTopic"]
-
-
 def test_every_command_and_every_option_of_one_is_offered(offered: Complete) -> None:
     assert set(offered("")) >= set(registry.top_level_names())
     assert {"--topic", "--watch", "--until", "--namesrvAddr", "--help"} <= set(offered("topicStatus", "-"))

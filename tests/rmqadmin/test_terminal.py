@@ -47,15 +47,6 @@ def test_the_end_of_input_is_no_yes(terminal: Terminal, rmqadmin: Rmqadmin, topi
     assert exists(rmqadmin, topic)
 
 
-@pytest.mark.parametrize("args", [["--yes"], ["--output", "mqadmin"], ["--dry-run"]])
-def test_nothing_is_asked_with_yes_in_mqadmins_format_and_in_a_dry_run(
-    terminal: Terminal, topic: str, args: list[str]
-) -> None:
-    child = terminal("deleteTopic", "-c", CLUSTER, "-t", topic, *args)
-    assert status(child) == 0
-    assert "to go on" not in (child.before or "")
-
-
 def test_a_reset_shows_each_queue_before_it_asks(
     terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Fresh
 ) -> None:

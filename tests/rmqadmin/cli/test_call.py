@@ -80,6 +80,7 @@ def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:
         (CommonOptions(), True, None, False),
         (CommonOptions(yes=True), True, None, True),
         (CommonOptions(output="mqadmin"), True, None, True),
+        (CommonOptions(dry_run=True), True, None, True),
     ],
 )
 def test_only_the_name_typed_at_a_terminal_is_a_yes(

@@ -255,13 +255,6 @@ def test_a_unit_of_a_queue_matches_only_if_a_group_is_named(rmqadmin: Rmqadmin, 
     assert isinstance(rmqadmin(*asked, "-g", group, "-o", "json").items[0]["matches"], bool)
 
 
-def test_a_topic_without_a_name_is_not_deleted(rmqadmin: Rmqadmin) -> None:
-    """mqadmin's text used to report success; mqadmin itself fails."""
-    ran = rmqadmin("deleteTopic", "-c", CLUSTER, "-t", " ", "--output", "mqadmin")
-    assert (ran.status, ran.out) == (2, "")
-    assert "--topic has no value: nothing was done" in ran.err
-
-
 def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """As in mqadmin. ``true`` with a blank used to be refused."""
     topic = fresh("BlankTopic")
