@@ -55,6 +55,8 @@ SETTINGS_MAX_BYTES = 64 << 20
 """The settings of all clients."""
 
 _COMMAND = CLASSES["TelemetryCommand"]
+_NO_SETTINGS: Any = CLASSES["Settings"]()
+"""Of a client that has not told any; they are never changed."""
 _VERSIONS = {version_name(ordinal): ordinal for ordinal in range(700)}
 
 
@@ -72,8 +74,7 @@ class GrpcPeer:
     def __init__(self, clients: GrpcPeers, call: GrpcCall):
         self.client_id, self.user = call.client_id, call.user
         self.closed = False
-        self.settings_bytes = 0
-        self.settings: Any = None
+        self.settings = _NO_SETTINGS
         self.has_told_settings = False
         """Whether they are the client's own, and not what its calls say."""
         self.groups: set[str] = set()
@@ -203,7 +204,7 @@ class GrpcPeers:
         key = client.user, client.client_id
         if self._by_key.get(key) is client:
             del self._by_key[key]
-            self._settings_bytes -= client.settings_bytes
+            self._settings_bytes -= client.settings.ByteSize()
         self._on_gone(client)
 
     def leave(self) -> None:
@@ -263,26 +264,25 @@ class GrpcPeers:
         return self._introduce(call, settings)
 
     def _introduce(self, call: GrpcCall, settings: Any) -> GrpcPeer:
-        """Takes the client with these settings part. Raises TooManyClients."""
-        client = self._with_room_for(call, settings.ByteSize())
-        client.came_by(call)
-        before, client.settings = client.settings, settings
-        self._register(client)
-        self._unregister_dropped(client, before)
-        return client
-
-    def _with_room_for(self, call: GrpcCall, settings_bytes: int) -> GrpcPeer:
-        """The client of these settings, an old or a new one. Raises TooManyClients."""
+        """Takes the client with these settings part. They replace those before, which may name other topics or another
+        group. Raises TooManyClients."""
         client = self.find(call)
-        more_bytes = settings_bytes - (client.settings_bytes if client is not None else 0)
+        before = client.settings if client is not None else _NO_SETTINGS
+        more_bytes = settings.ByteSize() - before.ByteSize()
         if self._settings_bytes + more_bytes > SETTINGS_MAX_BYTES:
             raise TooManyClients(f"settings of more than {SETTINGS_MAX_BYTES} bytes")
         if client is None:
             if len(self._by_key) >= CLIENTS_MAX:
                 raise TooManyClients(f"{CLIENTS_MAX} clients take part, and no more are taken")
             client = self._by_key[call.user, call.client_id] = GrpcPeer(self, call)
-        client.settings_bytes = settings_bytes
         self._settings_bytes += more_bytes
+        client.came_by(call)
+        client.settings = settings
+        self._register(client)
+        for group in producer_groups(before) - producer_groups(settings):
+            self._membership.unregister(UnregisterClientHeader(producer_group=group), client)
+        for group in consumer_groups(before) - consumer_groups(settings) - client.groups:
+            self._membership.unregister(UnregisterClientHeader(consumer_group=group), client)
         return client
 
     def _check_known(self, group: str) -> None:
@@ -311,15 +311,6 @@ class GrpcPeers:
         if client is None:
             raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
         return client
-
-    def _unregister_dropped(self, client: GrpcPeer, before: Any) -> None:
-        """Settings replace those before, which may name other topics or another group."""
-        if before is None:
-            return
-        for group in producer_groups(before) - producer_groups(client.settings):
-            self._membership.unregister(UnregisterClientHeader(producer_group=group), client)
-        for group in consumer_groups(before) - consumer_groups(client.settings) - client.groups:
-            self._membership.unregister(UnregisterClientHeader(consumer_group=group), client)
 
     def _register(self, client: GrpcPeer) -> None:
         settings = client.settings
