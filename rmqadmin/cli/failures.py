@@ -20,31 +20,20 @@ class DefectError(RocketMQError):
 
 def told(error: Exception, invocation: Invocation) -> int:
     """Reports the error that ended a command line; the exit status."""
-    as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
-    mapped, entry = _mapped(error), registry.find(invocation.command or "")
-    is_check = entry is not None and entry.effect is Effect.CHECK
-    status = _unknown_state(mapped, as_json=as_json) if is_check else None
-    return diagnostics.report(mapped, command=invocation.command, as_json=as_json, exit_status=status)
+    as_json = invocation.as_json
+    if as_json is None:  # it comes before the command knows its format; a broken file of settings counts as no
+        with suppress(RocketMQError):
+            as_json = str(CommonOptions().settings().setting("output").value).lower() in JSON_FORMATS
+    mapped, entry, status = _mapped(error), registry.find(invocation.command or ""), None
+    if entry is not None and entry.effect is Effect.CHECK:  # the monitoring system reads standard output
+        from rmqadmin.core.health.plugin_text import PluginState, plugin_line
 
-
-def _unknown_state(error: Exception, *, as_json: bool) -> int:
-    """The status of a check that could not be made; says so to the monitoring system on standard output."""
-    from rmqadmin.core.health.plugin_text import PluginState, plugin_line
-
-    if not as_json:
-        with suppress(OSError):  # standard output may be what failed
-            sys.stdout.write(plugin_line(PluginState.UNKNOWN, str(error)) + "\n")
-            sys.stdout.flush()
-    return PluginState.UNKNOWN
-
-
-def _settings_say_json() -> bool:
-    """Whether the settings ask for JSON, for an error that comes before the command knows its format. A broken file
-    counts as no."""
-    try:
-        return str(CommonOptions().settings().setting("output").value).lower() in JSON_FORMATS
-    except RocketMQError:
-        return False
+        status = PluginState.UNKNOWN
+        if not as_json:
+            with suppress(OSError):  # standard output may be what failed
+                sys.stdout.write(plugin_line(status, str(mapped)) + "\n")
+                sys.stdout.flush()
+    return diagnostics.report(mapped, command=invocation.command, as_json=bool(as_json), exit_status=status)
 
 
 def _mapped(error: Exception) -> Exception:

@@ -1,6 +1,5 @@
 """Load: how fast a cluster sends, reads and delivers."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -129,20 +128,13 @@ def lanes_of(call: Call, topic: LoadTopic, wanted: Wanted) -> tuple[list[LanePla
     places = topic.places()
     lanes = send_lanes(places, wanted.senders) if wanted.senders else []
     if pullers := len(places) if wanted.is_stamped else wanted.pullers:
-        lanes += pull_lanes(_readable(call, topic.name, places, from_end=wanted.is_stamped), pullers)
+        readable = []  # with the queue offsets where each queue begins and ends now
+        for addr, place in places:
+            end = call.admin.max_offset(addr, topic.name, place.queue_id)
+            begin = end if wanted.is_stamped else call.admin.min_offset(addr, topic.name, place.queue_id)
+            readable.append((addr, LoadQueue(place.queue_id, begin, end)))
+        lanes += pull_lanes(readable, pullers)
     return lanes, places
-
-
-def _readable(
-    call: Call, topic: str, places: Sequence[AddressedPlace], *, from_end: bool
-) -> list[AddressedPlace]:  # fmt: skip
-    """The places with the queue offsets where each queue begins and ends now."""
-    found = []
-    for addr, place in places:
-        end = call.admin.max_offset(addr, topic, place.queue_id)
-        begin = end if from_end else call.admin.min_offset(addr, topic, place.queue_id)
-        found.append((addr, LoadQueue(place.queue_id, begin, end)))
-    return found
 
 
 def bench_send(

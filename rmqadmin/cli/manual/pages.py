@@ -13,7 +13,7 @@ from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo, root_opti
 from rmqadmin.cli.registry import Effect, Entry
 from rmqadmin.core.contexts.settings import KINDS
 from rmqadmin.core.exit_codes import EXIT_MEANINGS
-from rmqadmin.core.results import Result, columns
+from rmqadmin.core.results import columns
 from rmqadmin.version import VERSION
 
 _SOURCE = f"rmqadmin {VERSION}"
@@ -83,7 +83,14 @@ def command_page(command: CommandInfo) -> ManPage:
         more.append(section("OPTIONS", _options(own)))
     if command.examples:
         more.append(section("EXAMPLES", Verbatim(command.examples)))
-    more += [_fields(result) for result in command.results]
+    for result in command.results:
+        fields = [
+            (f"{column.name} ({column.type_name})", column.description + (" (wide)" if column.is_wide else ""))
+            for column in columns(result.row_type)
+        ]
+        more.append(section("ITEMS", Prose((result.__doc__ or "").partition("\n")[0]), terms(fields)))
+    required = [f"{option.names[0]} {option.metavar}".strip() for option in own if option.is_required]
+    synopsis = ["rmqadmin", entry.name, *(word.metavar for word in command.arguments), *required, "[OPTION...]"]
     about = [Prose(entry.summary), *([Prose(command.text)] if command.text else [])]
     if entry.effect in _CHANGING:
         about.append(Prose(f"Effect: {entry.effect.value}. `--dry-run` shows what it would do."))
@@ -91,19 +98,12 @@ def command_page(command: CommandInfo) -> ManPage:
         page_name(entry),
         (
             section("NAME", Prose(f"{page_name(entry)} - {entry.summary[0].lower()}{entry.summary[1:].rstrip('.')}")),
-            section("SYNOPSIS", Verbatim((_synopsis(command, own),))),
+            section("SYNOPSIS", Verbatim((" ".join(synopsis),))),
             section("DESCRIPTION", *about),
             *more,
             section("SEE ALSO", Prose("`rmqadmin`(1), which has the options of every command.")),
         ),
         _SOURCE,
-    )
-
-
-def _synopsis(command: CommandInfo, own: Sequence[OptionInfo]) -> str:
-    required = [f"{option.names[0]} {option.metavar}".strip() for option in own if option.is_required]
-    return " ".join(
-        ["rmqadmin", command.entry.name, *(word.metavar for word in command.arguments), *required, "[OPTION...]"]
     )
 
 
@@ -113,15 +113,6 @@ def _options(options: Sequence[OptionInfo]) -> Terms:
          option.help + (" Required." if option.is_required else ""))
         for option in options
     ])  # fmt: skip
-
-
-def _fields(result: type[Result]) -> Section:
-    when = (result.__doc__ or "").partition("\n")[0]
-    fields = [
-        (f"{column.name} ({column.type_name})", column.description + (" (wide)" if column.is_wide else ""))
-        for column in columns(result.row_type)
-    ]
-    return section("ITEMS", Prose(when), terms(fields))
 
 
 SECTION = "1"
