@@ -349,3 +349,43 @@ def test_topics_with_their_groups_are_sorted(rmqadmin: Rmqadmin, topic: str) -> 
     names = [row["topic"] for row in rmqadmin("-o", "json", "topicList", "-c").items]
     assert topic in names
     assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("msg", "import", "-", "--dry-run"), "type lines of JSON; Ctrl-D"),
+        (("diff", "-f", "-"), "type the wanted state; Ctrl-D"),
+        (("apply", "-f", "-", "--dry-run"), "type the wanted state; Ctrl-D"),
+        (("sendMessage", "-t", "SelfTestTopic", "-p", "-", "--dry-run"), "type a message; Ctrl-D"),
+    ],
+)
+def test_every_command_that_reads_standard_input_tells_a_person(
+    terminal: Terminal, words: tuple[str, ...], told: str
+) -> None:
+    """All but `msg send` and `sendMessage` seemed to hang."""
+    child = terminal(*words)
+    child.expect(told)
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    assert "type " not in str(child.before)
+
+
+def test_a_password_from_a_terminal_is_asked_for_and_not_shown(terminal: Terminal) -> None:
+    child = terminal("updateUser", "-c", CLUSTER, "-u", "nobody", "--password-stdin", "--dry-run")
+    child.expect("Password: ")
+    child.sendline("not-to-be-seen")
+    child.expect(pexpect.EOF)
+    assert "not-to-be-seen" not in str(child.before)
+
+
+def test_no_other_code_reads_standard_input() -> None:
+    """What is added here must tell a person that it waits."""
+    reads = re.compile(r"sys\.stdin\.(buffer|read)|open\(0")
+    assert {
+        path.name for path in (Path(__file__).parents[2] / "rmqadmin").rglob("*.py") if reads.search(path.read_text())
+    } == {
+        "bodies_in.py", "manifest.py", "msg_import.py", "users.py",
+        "diagnostics.py",  # the answer to a question
+        "worker.py",  # of a load, from its parent
+    }  # fmt: skip

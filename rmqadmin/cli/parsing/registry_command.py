@@ -282,12 +282,11 @@ class RegistryCommand(TyperCommand):
 
     def _check_fields_named(self, args: Sequence[str]) -> None:
         """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
-        if _lacks_value("--json", args):
-            hint = fields_hint(result_types(self.entry))
-            raise UsageError("--json needs names of fields, separated by commas", hint=hint)
-        if _lacks_value("--columns", args):
-            hint = columns_hint(result_types(self.entry))
-            raise UsageError("--columns needs names of columns, separated by commas", hint=hint)
+        for option, hint, what in (("--json", fields_hint, "fields"), ("--columns", columns_hint, "columns")):
+            asked = [at for at, word in enumerate(args) if word == option]
+            if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
+                needs = f"{option} needs names of {what}, separated by commas"
+                raise UsageError(needs, hint=hint(result_types(self.entry)))
 
     def _take_shared(self, found: Normalised, invocation: Invocation) -> None:
         """Answers ``--output schema``, before required options are checked, because it needs none. Takes the cluster
@@ -362,12 +361,6 @@ def ask_for_all(ctx: Any, args: Sequence[str]) -> list[str]:
 
 def asks_for_all(ctx: Any) -> bool:
     return bool(ctx.meta.get(_ALL))
-
-
-def _lacks_value(option: str, args: Sequence[str]) -> bool:
-    """Whether an option is there, and nowhere with a value."""
-    asked = [at for at, word in enumerate(args) if word == option]
-    return bool(asked) and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked)
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:

@@ -3,7 +3,6 @@
 import io
 import json
 import random
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,15 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendResult
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Fresh, Server, create_topic, until
-
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -121,11 +117,6 @@ def test_what_msg_cat_writes_behind_sizes_is_sent_again_as_it_was(
         type_in(cut)
         ran = rmqadmin("msg", "send", topic, "--sized", "--dry-run", err=words)
         assert ran.status in (1, 2)
-
-
-def test_one_way_to_cut_is_enough(rmqadmin: Rmqadmin, topic: str) -> None:
-    ran = rmqadmin("msg", "send", topic, "--nul", "--lines")
-    assert (ran.status, "--lines and --nul exclude each other" in ran.err) == (2, True)
 
 
 def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
@@ -331,10 +322,6 @@ def test_a_file_given_as_standard_input_is_checked_and_sent(
     assert bodies(rmqadmin, topic) == ["one", "two"]
 
 
-def test_standard_input_is_read_once(rmqadmin: Rmqadmin, topic: str) -> None:
-    assert rmqadmin("msg", "send", topic, "-", "-").status == 2
-
-
 def test_messages_go_to_the_named_queue(rmqadmin: Rmqadmin, topic: str) -> None:
     ran = rmqadmin("-o", "json", "msg", "send", topic, "x", "y", "z", "--queue", "broker-a:1")
     assert [row["queue_id"] for row in ran.items] == [1, 1, 1]
@@ -364,50 +351,6 @@ def test_a_person_is_told_that_a_message_is_waited_for(terminal: Terminal, rmqad
     child.sendeof()
     assert status(child) == 0
     assert bodies(rmqadmin, topic) == ["typed\n"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("msg", "import", "-", "--dry-run"), "type lines of JSON; Ctrl-D"),
-        (("diff", "-f", "-"), "type the wanted state; Ctrl-D"),
-        (("apply", "-f", "-", "--dry-run"), "type the wanted state; Ctrl-D"),
-        (("sendMessage", "-t", "SelfTestTopic", "-p", "-", "--dry-run"), "type a message; Ctrl-D"),
-    ],
-)
-def test_every_command_that_reads_standard_input_tells_a_person(
-    terminal: Terminal, words: tuple[str, ...], told: str
-) -> None:
-    """All but `msg send` and `sendMessage` seemed to hang."""
-    child = terminal(*words)
-    child.expect(told)
-    child.sendeof()
-    child.expect(pexpect.EOF)
-    assert "type " not in str(child.before)
-
-
-def test_a_password_from_a_terminal_is_asked_for_and_not_shown(terminal: Terminal) -> None:
-    child = terminal("updateUser", "-c", CLUSTER, "-u", "nobody", "--password-stdin", "--dry-run")
-    child.expect("Password: ")
-    child.sendline("not-to-be-seen")
-    child.expect(pexpect.EOF)
-    assert "not-to-be-seen" not in str(child.before)
-
-
-def test_no_other_code_reads_standard_input() -> None:
-    """What is added here must tell a person that it waits."""
-    reads = re.compile(r"sys\.stdin\.(buffer|read)|open\(0")
-    assert {
-        path.name for path in (ROOT / "rmqadmin").rglob("*.py") if reads.search(path.read_text())
-    } == {
-        "bodies_in.py", "manifest.py", "msg_import.py", "users.py",
-        "diagnostics.py",  # the answer to a question
-        "worker.py",  # of a load, from its parent
-    }  # fmt: skip
-
-
-def test_a_file_that_is_not_there_is_a_usage_error(rmqadmin: Rmqadmin, topic: str) -> None:
-    rmqadmin("msg", "send", topic, "@/no/such/file", status=2, err="/no/such/file: No such file or directory")
 
 
 def test_the_name_of_a_file_is_not_sent_unawares(
@@ -440,3 +383,15 @@ def test_a_topic_that_the_message_makes_is_named_with_the_one_that_was_meant(
     )
     rmqadmin(*command, misspelt, *body, err=f"there is no topic {misspelt}: the broker makes it")
     assert rmqadmin(*command, topic, *body).err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nul", "--lines"], "--lines and --nul exclude each other"),
+        (["-", "-"], "standard input can be read only once"),
+        (["@/no/such/file"], "/no/such/file: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(rmqadmin: Rmqadmin, topic: str, words: list[str], said: str) -> None:
+    rmqadmin("msg", "send", topic, *words, status=2, err=said)
