@@ -105,10 +105,11 @@ def world(server: Server, fresh: Fresh) -> Iterator[World]:
 
 @pytest.fixture
 def driver(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Driver]:
-    """A dashboard, in tests that are coroutines: of ``world`` if the test takes that, else of ``FixedClient``.
-    ``@pytest.mark.dashboard`` gives another client and what else ``opened`` takes."""
+    """A dashboard, in tests that are coroutines: of ``world`` or ``pair`` if the test takes that, else of
+    ``FixedClient``. ``@pytest.mark.dashboard`` gives another client and what else ``opened`` takes."""
     mark = request.node.get_closest_marker("dashboard")
-    clients = request.getfixturevalue("world").make_client if "world" in request.fixturenames else FixedClient
+    taken = next((name for name in ("world", "pair") if name in request.fixturenames), None)
+    clients = FixedClient if taken is None else request.getfixturevalue(taken).make_client
     return opened(**{"make_client": clients, **(mark.kwargs if mark else {})})
 
 

@@ -310,7 +310,8 @@ async def keys(driver: Driver) -> None:
 async def filtered(driver: Driver) -> None:
     await topics(driver)
     await driver.press("slash")
-    await driver.type("!/^%|sys/", into="filter")
+    for character in "!/^%|sys/":  # the cursor goes to the first row that the half of it leaves
+        await driver.type(character, into="filter")
     await driver.until_shown("5 of 6 topics")
 
 
