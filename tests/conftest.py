@@ -171,6 +171,13 @@ def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def device_path() -> Iterator[Path]:
+    """A temporary folder on a disk. ``tmp_path`` may be in memory, and what is there never leaves the page cache."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def as_found(own_files: None) -> Iterator[None]:
     """Fails a file that leaves the process otherwise than it found it."""

@@ -1,7 +1,6 @@
 """A broker for each module that plays Apache's exchanges, because these use the same names for different states. Tests
 that need no running broker use its parts."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,14 +18,6 @@ from tests.support.wire import Wire
 
 RECORDED_WITH = ("--set", "traceTopicEnable=true", "--set", "enablePropertyFilter=true")
 """Settings of the brokers that we recorded, as far as they show in answers."""
-
-
-@pytest.fixture(autouse=True)
-def do_not_wait_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel has survives a process that is killed, and no test here cuts the power. Servers are processes of
-    their own, and do wait."""
-    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
 golden_server = servers.of_module(*RECORDED_WITH)

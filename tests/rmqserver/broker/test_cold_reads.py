@@ -181,8 +181,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+def bench(device_path: Path) -> Iterator[Bench]:
+    made = Bench(device_path)
     yield made
     ColdFile.loop_runs, ColdFile.warm = False, ()
     made.files.close()

@@ -2,7 +2,6 @@
 queue holds exactly what was committed to it, and every look-up finds it."""
 
 import dataclasses
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,9 +21,6 @@ from tests.support.clock import Clock
 
 from .conftest import HOST, TINY
 
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Most of the time would be waits for the device, of which no rule here sees anything."""
-
 QUEUES = [("A", 0), ("A", 1), ("B", 7), ("C", 0)]
 TAGS = ["", "red", "订单"]
 
@@ -38,7 +34,7 @@ Expected = tuple[bytes, str, str]
 class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(dir=IN_MEMORY))
+        self.root = Path(tempfile.mkdtemp())
         self.directory = self.root / "store"
         self.clock = Clock()
         self.visible: dict[tuple[str, int], list[Expected]] = {queue: [] for queue in QUEUES}

@@ -5,7 +5,6 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from operator import sub
-from os import fdatasync
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,15 +160,15 @@ def forget_pages(store: MessageStore) -> None:
     for segments in [store.log.segments, *queues]:
         for base in segments.bases:
             file = segments.file(base)
-            fdatasync(file.fd)  # dirty pages stay
+            os.fdatasync(file.fd)  # dirty pages stay
             os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-def test_the_core_answers_as_python_does(tmp_path: Path, seed: int) -> None:
+def test_the_core_answers_as_python_does(device_path: Path, seed: int) -> None:
     """Queues of tagged messages, among each other and over many files, in the tail and not, with expired heads."""
     randomly = random.Random(seed)
-    bench = Bench(tmp_path)
+    bench = Bench(device_path)
     store, taken_count, run_count = bench.store, 0, 0
     bench.subscribe("A || C")
     for step in range(8):

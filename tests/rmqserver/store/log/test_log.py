@@ -60,9 +60,9 @@ def test_the_last_of_a_disk_is_left_to_those_who_write(tmp_path: Path, free_byte
         assert bytes_in_memory(each) == 0
 
 
-def test_the_copy_of_a_log_finds_its_pages_in_memory(tmp_path: Path) -> None:
+def test_the_copy_of_a_log_finds_its_pages_in_memory(device_path: Path) -> None:
     disk, file_bytes = OsDisk(), ALLOCATE_AHEAD_BYTES + FILE_BYTES
-    log = CommitLog(str(tmp_path), file_bytes, disk, FileCache(disk, 4))
+    log = CommitLog(str(device_path), file_bytes, disk, FileCache(disk, 4))
     maker = FileMaker(log, disk)
     file = log.segments.make_durable(0)
     maker.start()
