@@ -21,7 +21,7 @@ from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.core import NAME as CORE
-from rmqserver.doors.grpc.hello import NOT_INSTALLED, GrpcDoor, is_installed
+from rmqserver.doors.grpc.grpc_door import NOT_INSTALLED, GrpcDoor, is_installed
 from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.process import Fail
 from rmqserver.process.entrance import Entrance

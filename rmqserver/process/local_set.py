@@ -192,7 +192,7 @@ def _own_arguments(
 def _usual_grpc_port(listen: str) -> list[str]:
     """The port that examples of clients of gRPC name is the first broker's, if it is free."""
     from rmqserver.advertise import open_listener
-    from rmqserver.doors.grpc.hello import is_installed
+    from rmqserver.doors.grpc.grpc_door import is_installed
 
     port = BrokerConfig().grpc_server_port
     with suppress(UsageError):

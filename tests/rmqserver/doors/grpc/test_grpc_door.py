@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from rmqserver.auth.auth_settings import AuthSettings
-from rmqserver.doors.grpc import hello
-from rmqserver.doors.grpc.hello import HELLO_MAX_BYTES, GrpcDoor
+from rmqserver.doors.grpc import grpc_door
+from rmqserver.doors.grpc.grpc_door import HELLO_MAX_BYTES, GrpcDoor
 from rmqserver.doors.way_to_master import may_pass_connections
 
 
@@ -40,7 +40,7 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
     def missing(name: str) -> None:
         raise ImportError("No module named 'google'")
 
-    monkeypatch.setattr(hello, "import_module", missing)
+    monkeypatch.setattr(grpc_door, "import_module", missing)
     broker, first, later = Broker(), Connection(), Connection()
     door: Any = GrpcDoor(broker, broker.turned_away, list)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
