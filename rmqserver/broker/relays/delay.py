@@ -170,13 +170,13 @@ def _is_passed(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> b
         topic, queue_id = props.real_queue_untrusted(message.properties)
     except ProtocolError:
         return True
+    if topic == TRANSACTION_HALF_TOPIC:
+        return True
     start_ms = max(due_ms - EARLY_MAX_MS, message.store_timestamp_ms) if due_ms <= newest_ms else 0
     if not start_ms and message.store_timestamp_ms <= newest_ms:  # else the clock has gone back since
         start_ms = message.store_timestamp_ms  # the levels may have been longer once
     at = store.offset_for_time(topic, queue_id, start_ms)
-    return topic == TRANSACTION_HALF_TOPIC or any(
-        _is_copy(other, message) for other in store.messages(topic, queue_id, at, at + LOOKED_AT_MAX)
-    )
+    return any(_is_copy(other, message) for other in store.messages(topic, queue_id, at, at + LOOKED_AT_MAX))
 
 
 def _is_copy(other: StoredMessage, message: StoredMessage) -> bool:
