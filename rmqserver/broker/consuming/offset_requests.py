@@ -128,6 +128,10 @@ NO_OFFSET = -1
 
 
 class ResetOffset:
+    """By default the broker moves the group itself: it stores the new offsets, and tells the next pull of each queue to
+    go on there. With ``useServerSideResetOffset`` off, it computes the offsets and pushes them to the online clients
+    (220)."""
+
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
         offsets: ConsumerOffsets, clients: Clients,

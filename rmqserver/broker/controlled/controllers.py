@@ -174,7 +174,8 @@ class Leadership(NamedTuple):
 
 
 class LeaderQuestions:
-    """Questions about one set."""
+    """Questions about one set. Unless a method says otherwise, it raises OSError if no controller leads, RefusedError
+    if the leader refuses, and ProtocolError for a malformed answer."""
 
     def __init__(self, controllers: ControllerGroup, cluster: str, broker_name: str):
         self._controllers = controllers

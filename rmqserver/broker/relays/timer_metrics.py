@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from rmqserver.store.timers.log import Unit
     from rmqserver.store.timers.timer_store import TimerStore
 
-FILE_NAME = "timermetrics"
 log = logging.getLogger(__name__)
 
 RATE_SPAN_S = 10
 
 
 class TimingCounts(TopicCounts[TimerMetrics]):
-    """Times in ms."""
+    """How many messages wait, by destination topic, and how many were delivered in the last seconds."""
 
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
         super().__init__(files, clock_ms, "timermetrics", TimerMetrics(), lambda found: found.timing_count)

@@ -112,6 +112,7 @@ class GrpcService:
         self._gates.let_pass(call, message, partial(kind.take, call, message))
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
+        """Answers a call whose taking has raised."""
         refusal = refusal_for(error, call.kind.name, call.address)
         error.__traceback__ = error.__context__ = None
         call.kind.refuse(call, refusal)

@@ -182,7 +182,7 @@ class GrpcCall:
         self._end()
 
     def _may_answer(self) -> bool:
-        """Whether the call goes on until now. One whose answer is lost does not."""
+        """Whether the call has not ended. One whose answer is lost ends now."""
         if self.is_answer_lost:
             self.cancelled()
         return not self.closed
