@@ -292,7 +292,7 @@ class Broker(BrokerAssembly):
             nursery.start_soon(run_every, lambda: PUT_EXPIRY_EVERY_S, self._expire_puts)
             nursery.start_soon(run_every, lambda: CLIENT_SCAN_EVERY_S, self._scan_clients)
             nursery.start_soon(
-                run_every, lambda: self.config.flush_consumer_offset_interval_ms / 1000, self._save_offsets
+                run_every, lambda: self.config.flush_consumer_offset_interval_ms / 1000, self._save_tables
             )
             nursery.start_soon(self._clean_store)
 
@@ -313,7 +313,7 @@ class Broker(BrokerAssembly):
         for peer in self.clients.expired_peers(self.config.channel_expired_timeout_ms):
             peer.close("no heartbeat")
 
-    def _save_offsets(self) -> None:
+    def _save_tables(self) -> None:
         self.offsets.save()
         self.pop_orders.save()
         self.files.try_again()  # other tables, too: the disk may have room again

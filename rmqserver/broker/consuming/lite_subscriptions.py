@@ -229,9 +229,7 @@ class LiteSubscriptions:
         config = self._groups.get(group)
         if config is None or not config.consume_enable:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "Consumer group is not allowed to consume.")
-        is_wildcard = (
-            WILDCARD in config.attributes
-        )  # whatever its value: it takes part in every lite topic of its parent
+        is_wildcard = WILDCARD in config.attributes  # whatever the value
         if is_wildcard and change.action == "PARTIAL_ADD":
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "subscribe lite operation is not supported for this group")
         client = self._client(client_id, group, topic, peer, is_wildcard)

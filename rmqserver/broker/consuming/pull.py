@@ -190,8 +190,8 @@ class Pulls:
         code = code_of(pulled, header.queue_offset)
         is_moved = code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset
         # A slave may lack messages that its master has, and leaves it to that one to correct wrong offsets.
-        is_slave = self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
-        if is_moved and is_slave:
+        leaves_offsets = self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
+        if is_moved and leaves_offsets:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             pulled.result.next_offset = header.queue_offset
             pulled.suggested_broker_id = pulled.group.broker_id

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -32,9 +31,6 @@ from rmqserver.config.setting_values import BrokerRole
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.epochs import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
@@ -199,12 +195,11 @@ class SetMember:
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         assert self._host.broker is not None
-        store, takes_messages = self._host.broker.store, None
+        store = self._host.broker.store
         try:
-            if store.why_not_writeable():
-                takes_messages = False
+            is_writeable = not store.why_not_writeable()
         except StorageError:  # its disk cannot even be asked
-            takes_messages = False
+            is_writeable = False
         return BrokerHeartbeatHeader(
             cluster_name=self._config.broker_cluster_name,
             broker_addr=self._registered_addr,
@@ -215,7 +210,7 @@ class SetMember:
             confirm_offset=store.confirmed_offset,
             heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_ms,
             election_priority=self._config.broker_election_priority,
-            takes_messages=takes_messages,
+            takes_messages=None if is_writeable else False,
         )
 
     async def _find_leaders(self) -> None:

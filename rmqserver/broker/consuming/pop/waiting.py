@@ -146,10 +146,8 @@ class Waiting:
     def pops_held_for(self, topic: str, group: str, queue_id: int) -> int:
         return self.holds.held_for(_key(POP, topic, group, queue_id))
 
-    def go_on(self) -> bool:
-        """Lets the woken requests go on. Returns False if there were none."""
-        if not self.woken:
-            return False
+    def go_on(self) -> None:
+        """Lets the woken requests go on."""
         for _ in range(len(self.woken)):
             peer, go_on, key = self.woken.popleft()
             try:
@@ -160,4 +158,3 @@ class Waiting:
             except Exception:  # one failing request must not harm the others
                 log.exception("event=held-request-failed peer=%s", peer.address)
         self._post_turn()
-        return True
