@@ -80,7 +80,7 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
     with DryRun(found.root, options, found.timer_options, disk, clock_ms) as dry:
         cache = FileCache(disk, LOG_FILES_OPEN, read_only=True)
         log = FoundFiles(found.paths.commit_log, options.commit_log_file_size_bytes, disk, cache)
-        records, wheel = LogCheck(log.min_offset, log.span), WheelCheck(found)
+        records, wheel = LogCheck(log.min_offset, log.span), WheelCheck(found, dry)
         has_queues = found.queues is Queues.FILES and not found.has_extensions
         queues = QueueCheck(found, dry.disk if dry.refusal is None else None)
         counts = options.index_slot_count, options.index_unit_count
@@ -102,7 +102,7 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         queue_check.add_all(checked, queues)
         index_check.add_all(checked, index)
         table_check.add_all(checked, tables, queues)
-        wheel.add_all(checked)
+        wheel.add_all(checked, clock_ms())
         set_check.add_all(checked, records.end_offset)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,

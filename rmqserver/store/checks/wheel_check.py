@@ -9,14 +9,18 @@ from rmqproto.message import properties as props
 from rmqproto.names import TIMER_TOPIC
 from rmqproto.wording import counted
 from rmqserver.store.checks.checked_store import CheckedStore
+from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.survey import Survey
+from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint
-from rmqserver.store.timers.timer_store import TimerStore
+from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT, TimerStore
+from rmqserver.store.timers.wheel import NOTHING, TimerWheel
 
 MENDED, LEFT = "brings wheel and timer log together again", "leaves it"
+HELD_BACK = "event=timers-held-back"
 
 _AHEAD_MAX_MS = 60_000
 _BEHIND_MAX_MS = 3_600_000
@@ -35,8 +39,10 @@ class WaitingMessage(NamedTuple):
 class WheelCheck:
     """``take`` every record, then ``add_all``."""
 
-    def __init__(self, found: Survey):
+    def __init__(self, found: Survey, dry: DryRun):
         self._saved = TimerCheckpoint.read(found.disk, found.timer_paths.check)
+        self._since_ms = (self._saved if dry.timers is None else dry.timers.saved).read_time_ms
+        """Up to when timers are delivered, as far as the log confirms it."""
         self._messages: dict[int, WaitingMessage] = {}
         """By log offset."""
         self._newest_ms = 0
@@ -47,11 +53,11 @@ class WheelCheck:
         for record in records:
             if record.topic == TIMER_TOPIC:
                 text = props.find_bytes(record.properties, b"TIMER_OUT_MS\x01")
-                if text.isdigit() and int(text) >= self._saved.read_time_ms:
+                if text.isdigit() and int(text) >= self._since_ms:
                     message = WaitingMessage(record.queue_offset, record.size_bytes, int(text))
                     self._messages[record.log_offset] = message
 
-    def add_all(self, checked: CheckedStore) -> None:
+    def add_all(self, checked: CheckedStore, now_ms: int) -> None:
         found, timers = checked.found, checked.dry.timers
         for severity, what in self._of_checkpoint(found):
             path = found.below(found.timer_paths.check)
@@ -61,12 +67,12 @@ class WheelCheck:
             if said.startswith("event=timer"):
                 severity = Severity.WARNING if found.is_clean else Severity.NOTE
                 what = f"differs from the log: a start says {said.replace(found.root + '/', '')}"
-                checked.add(severity, FindingKind.TIMERS_DIFFER, what, path, topic=TIMER_TOPIC, ours=MENDED)
+                becomes = "delivers them" if said.startswith(HELD_BACK) else MENDED
+                checked.add(severity, FindingKind.TIMERS_DIFFER, what, path, topic=TIMER_TOPIC, ours=becomes)
         if timers is None and checked.dry.recovered is not None:
             checked.add(Severity.ERROR, FindingKind.TIMERS_DIFFER, str(checked.dry.refusal), path, becomes=LEFT)
         elif timers is not None:
-            what, lost_messages = self._difference(timers, found.timer_options.precision_ms)
-            if what:
+            for what, lost_messages in self._differences(found, timers, now_ms):
                 checked.add(
                     Severity.ERROR, FindingKind.TIMERS_DIFFER, f"differs from the log: {what}", path,
                     topic=TIMER_TOPIC, lost_messages=lost_messages, ours=LEFT,
@@ -90,22 +96,32 @@ class WheelCheck:
         elif ahead_ms < -_BEHIND_MAX_MS and found.disk.listdir(found.timer_paths.log):
             yield Severity.WARNING, delivered  # it may be no fault
 
-    def _difference(self, timers: TimerStore, precision_ms: int) -> tuple[str, int]:
-        """What would be delivered wrongly, and how many messages never; empty and 0 if all is right."""
-        waiting = {unit.log_offset: unit for unit in timers.waiting_units()}
-        wrong = sum(not self._is_right(unit, precision_ms) for unit in waiting.values())
+    def _differences(self, found: Survey, timers: TimerStore, now_ms: int) -> Iterator[tuple[str, int]]:
+        """What would be delivered wrongly, and how many messages never."""
+        precision_ms = found.timer_options.precision_ms
+        delivered, reached = self._since_ms // precision_ms, timers.time_of(now_ms) - LATEST_SLOTS_KEPT
+        since = max(delivered, reached)
+        if reached > delivered:
+            wheel = TimerWheel(found.timer_paths.wheel, OverlayDisk(found.disk), precision_ms)
+            wheel.load(delivered)
+            if late := wheel.count_since(delivered) - wheel.count_since(reached):
+                yield f"{counted(late, 'timer')} of a time that the wheel no longer reaches", late
+        slots = [slot for slot in timers.wheel.slots_since(since) if slot.last_position != NOTHING]
+        linked = {unit.log_offset for slot in slots for unit in timers.log.chain(slot.last_position)}
         missing = {
             log_offset
             for log_offset, message in self._messages.items()
-            if message.queue_offset < timers.queue_offset and message.out_ms // precision_ms >= timers.read_time
-        } - waiting.keys()
+            if message.queue_offset < timers.queue_offset and message.out_ms // precision_ms >= since
+        } - linked
         if missing:  # one that has rolled since is stored again
             units = timers.log.scan(timers.log.segments.min_offset)
-            missing -= {unit.log_offset for unit in units if unit.slot_time_ms // precision_ms < timers.read_time}
+            missing -= {unit.log_offset for unit in units if unit.slot_time_ms // precision_ms < since}
+        wrong = {unit.log_offset for unit in timers.waiting_units() if not self._is_right(unit, precision_ms)}
         if missing:
             first = self._messages[min(missing)].queue_offset
-            return f"no slot of the wheel leads to the message at queue offset {first}", len(missing)
-        return (f"slots lead to {counted(wrong, 'timer')} that no message calls for", 0) if wrong else ("", 0)
+            yield f"no slot of the wheel leads to the message at queue offset {first}", len(missing)
+        elif wrong:
+            yield f"slots lead to {counted(len(wrong), 'timer')} that no message calls for", 0
 
     def _is_right(self, unit: Unit, precision_ms: int) -> bool:
         message, due = self._messages.get(unit.log_offset), unit.slot_time_ms // precision_ms

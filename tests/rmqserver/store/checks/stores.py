@@ -12,7 +12,7 @@ from rmqserver.store.checks.finding import Severity, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.config_files import ConfigFiles
-from rmqserver.store.disk.disk import Disk, OsDisk
+from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
@@ -50,7 +50,7 @@ def fill(root: Path, *, is_closed: bool = True, message_count: int = 40) -> Path
     ))  # fmt: skip
     store.commit()
     store.flush()
-    timers = _timers(root, store, disk, clock)
+    timers = _timers(root, store, clock)
     files = ConfigFiles(f"{root}/config", disk, background=False)
     files.save("topics.json", {"topicConfigTable": {name: _topic(name) for name in _topic_names(store)}})
     files.save("consumerOffset.json", {"offsetTable": {"TopicA@GroupA": {0: 3, 1: 2}}})
@@ -74,18 +74,28 @@ def _topic(name: str) -> dict[str, object]:
     return {"perm": 6, "readQueueNums": 2, "topicName": name, "writeQueueNums": 2}
 
 
-def _timers(root: Path, store: MessageStore, disk: Disk, clock: Clock) -> TimerStore:
-    timers = TimerStore(TimerPaths.below(str(root)), TIMERS, disk, FileCache(disk, 4))
+def timers_of(root: Path, store: MessageStore, clock: Clock) -> TimerStore:
+    timers = TimerStore(TimerPaths.below(str(root)), TIMERS, store.disk, FileCache(store.disk, 4))
     timers.load(clock.now_ms, log_state(store), clean=True)
+    return timers
+
+
+def put_timer(
+    store: MessageStore, timers: TimerStore, due_ms: int, now_ms: int, *, unique: str, is_delete: bool = False
+) -> None:
+    properties = f"{props.TIMER_OUT_MS}\x01{due_ms}\x02{props.REAL_TOPIC}\x01TopicA\x02{props.REAL_QUEUE_ID}\x010\x02"
+    appended = put(store, TIMER_TOPIC, 0, b"timer", unique=unique, properties=properties.encode())
+    store.commit()
+    topic_hash = java_hash("TopicA")
+    timers.enqueue(appended.log_offset, appended.size_bytes, topic_hash, due_ms, now_ms, is_delete=is_delete)
+    timers.queue_offset += 1
+
+
+def _timers(root: Path, store: MessageStore, clock: Clock) -> TimerStore:
+    timers = timers_of(root, store, clock)
     for number in range(5):
         due_ms = clock.now_ms + 60_000 + 1000 * (number // 2)
-        properties = (
-            f"{props.TIMER_OUT_MS}\x01{due_ms}\x02{props.REAL_TOPIC}\x01TopicA\x02{props.REAL_QUEUE_ID}\x010\x02"
-        )
-        appended = put(store, TIMER_TOPIC, 0, b"timer", unique=f"T{number}", properties=properties.encode())
-        store.commit()
-        timers.enqueue(appended.log_offset, appended.size_bytes, java_hash("TopicA"), due_ms, clock.now_ms)
-        timers.queue_offset = number + 1
+        put_timer(store, timers, due_ms, clock.now_ms, unique=f"T{number}")
     timers.due(clock.now_ms)
     timers.prepare_checkpoint(clock.now_ms)()
     return timers
@@ -122,8 +132,8 @@ class Damaged:
         self.disk.unlink(f"{self.root}/{name}")
         self.disk.rmdir(f"{self.root}/{name}")
 
-    def check(self) -> CheckReport:
-        return check_store(survey(str(self.root), self.disk), clock_ms=Clock(NOW_MS))
+    def check(self, now_ms: int = NOW_MS) -> CheckReport:
+        return check_store(survey(str(self.root), self.disk), clock_ms=Clock(now_ms))
 
     def found(self) -> list[StoreFinding]:
         """The findings that are damage."""

@@ -23,8 +23,9 @@ from rmqserver.store.index.live_file import LiveIndexFile
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.timers.timer_check import TimerCheckpoint
-from tests.rmqserver.store.checks.stores import OPTIONS, Damaged, fill
+from rmqserver.store.timers.timer_check import NotedCopy, TimerCheckpoint
+from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT
+from tests.rmqserver.store.checks.stores import NOW_MS, OPTIONS, Damaged, fill, put_timer, timers_of
 from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.golden import RECORDED_MS, manifest, unpack
 from tests.support.clock import Clock
@@ -587,6 +588,62 @@ def test_timers_delivered_before_the_clock_went_back_are_no_damage(closed: Path)
         saved.read_time_ms += later_ms
         saved.write(damaged.disk, f"{closed}/config/timercheck")
         assert [each.kind for each in damaged.found()].count(FindingKind.TIMER_CHECK) == count
+
+
+def test_timers_that_a_start_comes_too_late_for(closed: Path) -> None:
+    report = Damaged.of(closed).check(NOW_MS + 1000 * (LATEST_SLOTS_KEPT + 3600))
+    found = one(report.findings, FindingKind.TIMERS_DIFFER)
+    assert (found.severity, found.lost_messages) == (Severity.ERROR, 5)
+    assert found.what.endswith("5 timers of a time that the wheel no longer reaches")
+
+
+def test_timers_that_were_called_delivered_are_told_as_a_start_tells_them(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    saved = TimerCheckpoint.read(damaged.disk, f"{closed}/config/timercheck")
+    saved.read_time_ms += 120_000
+    saved.version_timestamp_ms += 120_000
+    saved.write(damaged.disk, f"{closed}/config/timercheck")
+    (found,) = damaged.found()
+    assert (found.severity, found.ours) == (Severity.WARNING, "delivers them")
+    assert "event=timers-held-back messages=5 " in found.what
+
+
+def test_a_recalled_timer_is_no_damage_though_nothing_was_stored_since(tmp_path: Path) -> None:
+    clock = Clock(NOW_MS)
+    store = MessageStore(tmp_path, OPTIONS, OsDisk(), clock, background=False)
+    store.open()
+    timers = timers_of(tmp_path, store, clock)
+    for is_delete in (False, True):
+        put_timer(store, timers, NOW_MS + 60_000, NOW_MS, unique="T", is_delete=is_delete)
+    clock.now_ms += 300_000
+    (slot,) = timers.due(clock.now_ms)
+    slot.walk()
+    (unit,), slot.recalled = slot.portion(2), {"T"}
+    slot.passed(unit.position)
+    timers.due(clock.now_ms)
+    timers.stop()
+    timers.prepare_checkpoint(clock.now_ms)()
+    assert store.close()
+    assert not Damaged.of(tmp_path).found()
+
+
+def test_a_broker_that_was_killed_while_it_delivered_lost_no_timer(tmp_path: Path) -> None:
+    clock = Clock(NOW_MS)
+    store = MessageStore(tmp_path, OPTIONS, OsDisk(), clock, background=False)
+    store.open()
+    timers = timers_of(tmp_path, store, clock)
+    for number in range(4):
+        put_timer(store, timers, NOW_MS + 60_000, NOW_MS, unique=f"T{number}")
+    timers.prepare_checkpoint(NOW_MS)()
+    clock.now_ms += 62_000
+    (slot,) = timers.due(clock.now_ms)
+    slot.walk()
+    (unit,) = slot.portion(1)
+    appended = put(store, "TopicA", 0, b"timer", unique="T0")
+    timers.note([NotedCopy(appended.log_offset, slot.time, unit.position + 1)])
+    store.commit()
+    store.abandon()
+    assert FindingKind.TIMERS_DIFFER not in {each.kind for each in Damaged.of(tmp_path).check().findings}
 
 
 def slot_at(damaged: Damaged) -> int:
