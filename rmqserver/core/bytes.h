@@ -1,5 +1,5 @@
-// The byte layer of the core: no Python in it. Every length that came from outside is compared with the bytes at hand, by
-// subtraction, before it is used; text is a pair of pointer and size.
+// The byte layer of the core: no Python in it, but for ``odd_hash``. Every length that came from outside is compared with the
+// bytes at hand, by subtraction, before it is used; text is a pair of pointer and size.
 #ifndef RMQ_CORE_BYTES_H
 #define RMQ_CORE_BYTES_H
 #include <stddef.h>
@@ -143,9 +143,10 @@ typedef struct { Text unique_key, keys, tags; } Keys;
 Keys keys_of(Text properties);
 ptrdiff_t entry_count_max(const Keys *keys);
 
-// Continues Java's String.hashCode with these characters. -1 if that failed, as the next: the text is not ASCII.
+// Both continue Java's String.hashCode with these characters; -1 if that failed. ``odd_hash`` does it by Python, and is
+// called for text that is not ASCII.
 int extend_any_hash(uint32_t *hash, Text text);
-int odd_hash(uint32_t *hash, Text text);  // the same by Python, for any text
+int odd_hash(uint32_t *hash, Text text);
 
 // Writes the entries of one message: unique key, keys, tag. Returns how many; -1 if a hash failed.
 ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms);

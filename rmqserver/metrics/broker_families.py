@@ -1,5 +1,6 @@
-"""A broker's metrics for Prometheus: those of RocketMQ 5 that follow from what it counts anyway, under their names and
-labels (``BrokerMetricsConstant``, ``DefaultStoreMetricsConstant``, ``ConsumerLagCalculator``, 5.5.0).
+"""Prometheus' text format, version 0.0.4, and a broker's metrics in it: those of RocketMQ 5 that follow from what it
+counts anyway, under their names and labels (``BrokerMetricsConstant``, ``DefaultStoreMetricsConstant``,
+``ConsumerLagCalculator``, 5.5.0).
 
 Nothing is counted for metrics: everything is read on request. Two things differ from Apache's broker. Offline groups
 also have a lag: no one else reports theirs. And there is no ``message_type``, because nothing counts it.

@@ -21,12 +21,19 @@ from rmqproto.errors import StorageError, UsageError
 from rmqproto.hosts import join
 from rmqserver.advertise import local_host
 from rmqserver.broker.reads import read_in_task
-from rmqserver.metrics.broker_families import CONTENT_TYPE, GAUGE, Family, LabelledValue, render
+from rmqserver.metrics.broker_families import (
+    CONTENT_TYPE,
+    GAUGE,
+    BrokerFamilies,
+    Family,
+    LabelledValue,
+    StoreReads,
+    render,
+)
 from rmqserver.version import VERSION
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.metrics.broker_families import BrokerFamilies, StoreReads
 
 log = logging.getLogger(__name__)
 

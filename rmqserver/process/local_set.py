@@ -20,7 +20,7 @@ import trio
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.hosts import PORT_MAX, is_port, join, not_a_port
-from rmqserver.advertise import Advertise
+from rmqserver.advertise import Advertise, open_listener
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.command_line import Options, ServerPlan, absolute, defaults_of, plan, settings_of
 from rmqserver.config.broker_config import BrokerConfig
@@ -191,7 +191,6 @@ def _own_arguments(
 
 def _usual_grpc_port(listen: str) -> list[str]:
     """The port that examples of clients of gRPC name is the first broker's, if it is free."""
-    from rmqserver.advertise import open_listener
     from rmqserver.doors.grpc.grpc_door import is_installed
 
     port = BrokerConfig().grpc_server_port

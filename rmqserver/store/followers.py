@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from rmqserver.store.disk.checkpoint import Checkpoint
-
 if TYPE_CHECKING:
+    from rmqserver.store.disk.checkpoint import Checkpoint
     from rmqserver.store.log.scan import FoundRecord
     from rmqserver.store.queues.round import Round, Sync
 

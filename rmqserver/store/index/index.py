@@ -1,5 +1,5 @@
 """Finds messages by unique key, key and tag (``IndexService``, 5.5.0): which file takes a message's entries, and which
-files a query reads. ``file.py`` says which entries a message gets, and writes them."""
+files a query reads. ``index_file.py`` says which entries a message gets, and writes them."""
 
 from __future__ import annotations
 
