@@ -59,16 +59,23 @@ class WheelCheck:
 
     def add_all(self, checked: CheckedStore, now_ms: int) -> None:
         found, timers = checked.found, checked.dry.timers
+        usual = Severity.WARNING if found.is_clean else Severity.NOTE
+        path = found.below(found.timer_paths.check)
         for severity, what in self._of_checkpoint(found):
-            path = found.below(found.timer_paths.check)
             checked.add(severity, FindingKind.TIMER_CHECK, what, path, topic=TIMER_TOPIC, becomes=LEFT)
+        if self._has_torn_note(found):
+            is_mended = timers is not None
+            checked.add(
+                usual if is_mended else Severity.ERROR, FindingKind.TIMER_CHECK,
+                "its note of deliveries does not have its checksum", path, NOTE_AT, topic=TIMER_TOPIC,
+                ours="makes it anew" if is_mended else LEFT,
+            )  # fmt: skip
         path = found.below(found.timer_paths.wheel)
         for said in checked.dry.said:
             if said.startswith("event=timer"):
-                severity = Severity.WARNING if found.is_clean else Severity.NOTE
                 what = f"differs from the log: a start says {said.replace(found.root + '/', '')}"
                 becomes = "delivers them" if said.startswith(HELD_BACK) else MENDED
-                checked.add(severity, FindingKind.TIMERS_DIFFER, what, path, topic=TIMER_TOPIC, ours=becomes)
+                checked.add(usual, FindingKind.TIMERS_DIFFER, what, path, topic=TIMER_TOPIC, ours=becomes)
         if timers is None and checked.dry.recovered is not None:
             checked.add(Severity.ERROR, FindingKind.TIMERS_DIFFER, str(checked.dry.refusal), path, becomes=LEFT)
         elif timers is not None:
@@ -85,8 +92,6 @@ class WheelCheck:
             return
         if len(data) != TIMER_CHECK_SIZE_BYTES:
             yield Severity.ERROR, f"{len(data):,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}"
-        if any(data[NOTE_AT:]) and DeliveryNote.unpack_untrusted(data[NOTE_AT:]) is None:
-            yield Severity.ERROR, "its note of deliveries does not have its checksum"
         if not saved.log_position and not saved.queue_offset:
             return  # a slave saves its master's progress, which was saved some time ago, and may have come further
         ahead_ms = saved.read_time_ms - max(saved.version_timestamp_ms, min(self._newest_ms, saved.read_time_ms))
@@ -95,6 +100,11 @@ class WheelCheck:
             yield Severity.ERROR, delivered
         elif ahead_ms < -_BEHIND_MAX_MS and found.disk.listdir(found.timer_paths.log):
             yield Severity.WARNING, delivered  # it may be no fault
+
+    def _has_torn_note(self, found: Survey) -> bool:
+        path = found.timer_paths.check
+        data = found.disk.read_bytes(path)[NOTE_AT:] if found.disk.is_file(path) else b""
+        return any(data) and DeliveryNote.unpack_untrusted(data) is None
 
     def _differences(self, found: Survey, timers: TimerStore, now_ms: int) -> Iterator[tuple[str, int]]:
         """What would be delivered wrongly, and how many messages never."""

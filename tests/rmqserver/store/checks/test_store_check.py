@@ -646,6 +646,14 @@ def test_a_broker_that_was_killed_while_it_delivered_lost_no_timer(tmp_path: Pat
     assert FindingKind.TIMERS_DIFFER not in {each.kind for each in Damaged.of(tmp_path).check().findings}
 
 
+def test_a_note_of_deliveries_that_a_power_cut_tore_is_no_damage(closed: Path, killed: Path) -> None:
+    for root, severity in ((closed, Severity.WARNING), (killed, Severity.NOTE)):
+        damaged = Damaged.of(root)
+        damaged.write("config/timercheck", b"torn", 600)
+        found = one(damaged.check().findings, FindingKind.TIMER_CHECK)
+        assert (found.severity, found.ours) == (severity, "makes it anew")
+
+
 def slot_at(damaged: Damaged) -> int:
     """Where the first slot is that holds something."""
     file, at = damaged.disk.open(f"{damaged.root}/timerwheel"), 0
