@@ -220,8 +220,11 @@ class _Run:
             return self._state.last_fences() if has_lost_lines(self._state, self._plan, cluster) else []
 
     def _waves(self) -> Iterator[int]:
-        """The waves that are not done, each once its source was looked at: of a cluster, files stay as they are."""
+        """The waves that are not done, each once the canary before it was judged, which may take long, and then its
+        source was looked at: of a cluster, files stay as they are."""
         while (wave := self._state.next_wave(self._plan.wave_count)) is not None:
+            if wave == 1 and self._plan.canary_ends and CANARY_NOTE not in self._state.notes:
+                self._judge_canary()
             if self._plan.source.path is None:
                 refuse_changed(self._plan, self._options)
             yield wave
@@ -237,8 +240,6 @@ class _Run:
         hooks.on_service(service)
         try:
             for wave in self._waves():
-                if wave == 1 and plan.canary_ends and CANARY_NOTE not in state.notes:
-                    self._judge_canary()
                 recovering = state.open_wave == wave
                 if not recovering:
                     self._ledger.append(FenceLine(wave, old_fences or self._fences()))

@@ -19,6 +19,7 @@ from rmqproto.message.sys_flag import COMPRESSED
 from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import Selection, Transform, load_plan
 from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.consumers import CanaryReport
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
 from rmqreplay.run.job import Hooks, PlanConflict, ReplayProgress
 from rmqreplay.sending.delivery import Batch, Outgoing
@@ -51,6 +52,12 @@ class DeadLetters:
     @property
     def request(self) -> ReplayRequest:
         return ReplayRequest(name_server=self.server.namesrv_addr, dlq_group=self.group, to=f"topic:{self.target}")
+
+    def make_anew(self) -> None:
+        """Deletes the topic of the dead letters, and fills another of its name at all the same offsets."""
+        with AdminClient(self.server.namesrv_addr) as admin:
+            admin.delete_topic_in_broker(self.server.broker_addr, self.dlq)
+        DeadLetters(self.server, self.group, self.target)
 
     def sent(self) -> list[int]:
         with AdminClient(self.server.namesrv_addr) as admin:
@@ -176,13 +183,9 @@ def test_a_target_that_is_not_there_is_said_by_the_dry_run(dead: DeadLetters, ru
 
 
 def test_a_source_that_was_made_anew_amid_a_job_is_told(dead: DeadLetters, tmp_path: Path) -> None:
-    """The new topic has messages at all offsets of the plan."""
-
     def make_anew(progress: ReplayProgress) -> None:
         if progress.wave == 1 and progress.granted:
-            with AdminClient(dead.server.namesrv_addr) as admin:
-                admin.delete_topic_in_broker(dead.server.broker_addr, dead.dlq)
-            DeadLetters(dead.server, dead.group, dead.target)
+            dead.make_anew()
 
     runner = Runner(ledger_root=str(tmp_path), hooks=Hooks(on_progress=make_anew))
     with pytest.raises(PlanConflict, match="has other messages than those that job two was planned with"):
@@ -193,6 +196,19 @@ def test_a_source_that_was_made_anew_amid_a_job_is_told(dead: DeadLetters, tmp_p
         with pytest.raises(PlanConflict, match="has other messages"):
             redrive(None, runner, resume=True, job="two")
         admin.delete_topic_in_namesrv(dead.server.namesrv_addr, dead.dlq)
+
+
+def test_a_source_that_was_made_anew_while_its_canary_was_watched_is_told(dead: DeadLetters, tmp_path: Path) -> None:
+    """Whoever is asked whether to go on may take long."""
+
+    def go_on(report: CanaryReport) -> bool:
+        dead.make_anew()
+        return True
+
+    runner = Runner(ledger_root=str(tmp_path), hooks=Hooks(on_canary=go_on))
+    with pytest.raises(PlanConflict, match="has other messages than those that job two was planned with"):
+        redrive(replace(dead.request, canary=2), runner, execute=True, job="two")
+    assert len(dead.sent()) == 2
 
 
 def test_a_topic_is_not_replayed_into_itself_under_another_address(dead: DeadLetters, run) -> None:
