@@ -14,7 +14,6 @@ from rmqproto.errors import ConnectError, RocketMQError
 from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
-    from rmqadmin.core.audit_trail import AuditedChange
     from rmqclient.remoting.requests import Fields
 
 

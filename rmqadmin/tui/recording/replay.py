@@ -19,8 +19,6 @@ from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqclient.remoting.requests import Fields
 

@@ -1,7 +1,5 @@
 """All brokers: whether each serves, its rates and its disk; and one of them: everything that it says about its state,
-part by part, and its settings.
-
-Modules that ask servers are imported by the asking thread, after the first frame."""
+part by part, and its settings."""
 
 from __future__ import annotations
 

@@ -213,9 +213,8 @@ def in_lines(content: Content, width: int, *, lines_max: int | None = None) -> C
         text = content.plain
         end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
         breaks = (*(text.rfind(gap, 0, end + len(gap)) for gap in (_GAP, _CUT_GAP)), text.rfind(" ", 0, end + 1))
-        near = (
-            at for at in breaks if at > 0 and display_width(text[at:end]) <= width // 4
-        )  # few move to the next line
+        # A break at a blank moves at most a fourth of a line to the next one.
+        near = (at for at in breaks if at > 0 and display_width(text[at:end]) <= width // 4)
         if (blank := next(near, None)) is not None:
             lines.append(content[:blank].rstrip())
             content = content[len(text) - len(text[blank:].lstrip(" ·")) :]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.content import Content
 
@@ -17,9 +16,6 @@ from rmqadmin.core.units import clock, count
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.history import NumberAt, per_column
 from rmqadmin.tui.widgets.frame import FrameLine
-
-if TYPE_CHECKING:
-    pass
 
 LABEL_WIDTH = 10
 _LINES_AROUND = 2
