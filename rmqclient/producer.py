@@ -245,15 +245,14 @@ class Producer(Lifetime):
         )
         address = self._client.routes.master(recalled.broker_name)
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        refused: RefusedError | None = None
         try:
             await self._client.channels.request(address, RequestCode.RECALL_MESSAGE, header, timeout_s=timeout_s)
-        except RefusedError as error:
-            refused = error
+        except RefusedError:
+            if self._traces is not None:
+                self._traces.recalled(recalled.topic, recalled.unique_key, is_success=False)
+            raise
         if self._traces is not None:
-            self._traces.recalled(recalled.topic, recalled.unique_key, is_success=refused is None)
-        if refused is not None:
-            raise refused
+            self._traces.recalled(recalled.topic, recalled.unique_key, is_success=True)
         return recalled.unique_key
 
     async def queues(self, topic: str) -> list[MessageQueue]:

@@ -172,13 +172,12 @@ class TransactionProducer(Producer):
     async def _say_end(
         self, message: Message | ReceivedMessage, state: LocalTransactionState, header: EndTransactionHeader
     ) -> None:
+        """Sends the outcome, which is ``state``. RocketMQError."""
         address = self._client.routes.master(header.broker_name or "")
         await self._client.channels.oneway(address, RequestCode.END_TRANSACTION, header, timeout_s=self._timeout_s)
         if self._traces is not None:
-            is_from_check = header.from_transaction_check
-            self._traces.transaction_ended(
-                message, header.msg_id, APACHES_WORDS[state], address, is_from_check=is_from_check
-            )  # fmt: skip
+            word, is_from_check = APACHES_WORDS[state], header.from_transaction_check
+            self._traces.transaction_ended(message, header.msg_id, word, address, is_from_check=is_from_check)
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
