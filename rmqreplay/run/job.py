@@ -282,9 +282,8 @@ class _Run:
         assert begin is not None
         self._hooks.on_stage("watching how the canary's consumers fare")
         with self._target() as cluster:
-            report = watch_canary(
-                self._plan, cluster, self._state.fences[0], begin.at_ms, self._options.canary_wait_s
-            )  # fmt: skip
+            wait_s = self._options.canary_wait_s
+            report = watch_canary(self._plan, cluster, self._state.fences[0], begin.at_ms, wait_s)
         may_go_on = self._hooks.on_canary(report)
         self._ledger.append(NoteLine(CANARY_NOTE, {**msgspec.to_builtins(report), "went_on": may_go_on}))
         if not may_go_on:

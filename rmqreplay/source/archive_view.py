@@ -68,9 +68,11 @@ class ArchiveView:
     def letter(self, queue: MessageQueue, queue_offset: int) -> Letter | None:
         """The message at a queue offset; None if it is not archived."""
         wanted = OffsetRange(queue, queue_offset, queue_offset + 1)
-        for row in self.rows(wanted, ["msgId", "offsetMsgId", "storeTimestamp"]):
-            return Letter(mark_of(row["msgId"], row["offsetMsgId"], _ms(row)), row["offsetMsgId"], _ms(row))
-        return None
+        rows = self.rows(wanted, ["msgId", "offsetMsgId", "storeTimestamp"])
+        if not rows:
+            return None
+        message_id, offset_message_id, stored_ms = rows[0]["msgId"], rows[0]["offsetMsgId"], _ms(rows[0])
+        return Letter(mark_of(message_id, offset_message_id, stored_ms), offset_message_id, stored_ms)
 
     def _of(self, queue: MessageQueue) -> list[ArchivedRange]:
         found = self._manifest.ranges.get(queue)
