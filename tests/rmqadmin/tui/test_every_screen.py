@@ -198,7 +198,7 @@ def last_line(driver: Driver) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.dashboard(keys={"filter": "ctrl+f", "topics": "G"})
+@pytest.mark.dashboard(keys={"filter": "ctrl+g,ctrl+f", "topics": "G"})
 async def test_keys_of_the_user_take_the_place_of_ours_and_are_not_those_of_the_table(driver: Driver) -> None:
     """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
     await at_row(driver, "g", GROUP, "slash")
