@@ -88,7 +88,8 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     """Reads every topic that the nameserver or a master knows: ordinary ones first, then dead-letter, retry and system
     topics. For brokers that do not answer, it uses their last answers. Returns the same object if the servers' answers
     are the same as before, so that rows are not made again."""
-    told = (*read_places(admin, memory), admin.topic_list())
+    names = admin.topic_list()  # before brokers, of which a silent one may take all the time
+    told = (*read_places(admin, memory), names)
     before, found = memory.last(_ROWS, "") or (None, None)
     if found is None or before != told:
         found = _found(*told)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import msgspec
 import pytest
 from textual.widgets import Input
 
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, row_of
@@ -93,6 +96,25 @@ def test_unread_messages_are_counted_also_where_brokers_do_not_list_their_queues
         assert unread() == (writes - 1, [None, True, True, True])
     finally:
         give(QUEUE_COUNT, QUEUE_COUNT)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_silent_until_the_time_is_up_leaves_the_topics_of_the_others(world: World) -> None:
+    """With a long time-out of the user's, for example."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addr = f"127.0.0.1:{silent.getsockname()[1]}"
+
+        class TwoBrokers(DashboardClient):
+            def cluster_info(self) -> ClusterInfo:
+                found = super().cluster_info()
+                found.broker_addr_table["broker-b"] = BrokerData(broker_name="broker-b", broker_addrs={0: addr})
+                return found
+
+        with TwoBrokers(world.server.namesrv_addr, None, 60.0, read_only=True) as client:
+            client.begin(1.0)
+            found = topics.read_topics(client, ClusterMemory(lambda: 0))
+    assert world.topic in found.rows
+    assert list(found.lacks) == ["broker-b"]
 
 
 @pytest.mark.slow
