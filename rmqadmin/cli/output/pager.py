@@ -26,18 +26,19 @@ def page(texts: Iterator[str]) -> None:
     """Writes whole lines, through a pager once they fill the terminal."""
     height = shutil.get_terminal_size().lines
     shown: list[str] = []
-    line_count, is_decided, problem = 0, False, None
+    line_count, problem = 0, None
     for text in texts:
-        shown.append(text)
-        line_count += text.count("\n")
-        if line_count >= height and not is_decided:
-            is_decided = True
-            try:
-                command = pager_command()
-                if command is not None and _page_all(command, shown, texts):
-                    return
-            except UsageError as error:  # told below the output, where it is seen
-                problem = error
+        if line_count < height:  # behind that it is decided, and nothing is kept
+            shown.append(text)
+            line_count += text.count("\n")
+            if line_count >= height:
+                try:
+                    command = pager_command()
+                    if command is not None and _page_all(command, shown, texts):
+                        return
+                except UsageError as error:  # told below the output, where it is seen
+                    problem = error
+                shown.clear()
         sys.stdout.write(text)
         sys.stdout.flush()
     if problem is not None:
