@@ -189,7 +189,7 @@ class Call(CallContext):
             self._namesrv_text,
             timeout_s=self.settings.setting("timeout_s").value,
             read_only=self.dry_run,
-            before_change=lambda: self.permission.check(),
+            before_change=self.permission.check,
             before_namesrv=self._tell_default_namesrv,
             client=self.connections,
         )
