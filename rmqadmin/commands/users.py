@@ -137,9 +137,10 @@ def user_edit(
         wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
     if not wanted:
         raise UsageError("nothing to change", hint="Give --type, --status, --password or --password-stdin.")
+    addrs = where.addrs(call.admin)
     steps: list[Step] = []
     for account in wanted:  # one step for each, so that each has its own undo
-        steps += plan_each(where.addrs(call.admin), partial(plan_user, call.admin, account=account))
+        steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
     return undoable_access(call, steps)
 
 

@@ -194,8 +194,11 @@ def export_configs(call: Call, cluster_name: ClusterName = None, file_path: Expo
 
 
 def _configs_file(configs: dict[str, dict[str, str]], scale: ClusterScale) -> dict[str, Any]:
-    sizes = {"namesrvSize": scale.namesrv_count, "masterBrokerSize": scale.master_count}
-    sizes["slaveBrokerSize"] = scale.slave_count
+    sizes = {
+        "namesrvSize": scale.namesrv_count,
+        "masterBrokerSize": scale.master_count,
+        "slaveBrokerSize": scale.slave_count,
+    }
     properties = {name: dict(sorted(values.items())) for name, values in sorted(configs.items())}
     return {"brokerConfigs": properties, "clusterScale": sizes}
 
@@ -214,9 +217,9 @@ def export_pop_record(
       rmqadmin exportPopRecord -c DefaultCluster -d true
     """
     admin = call.admin
-    addrs = where.addrs(admin)
+    targets.check_one_of(where.broker_addr, where.cluster_name)
     if where.cluster_name is None:
-        names = {addr: admin.broker_config(addr).get("brokerName", "null") for addr in addrs}
+        names = {addr: admin.broker_config(addr).get("brokerName", "null") for addr in where.addrs(admin)}
     else:
         brokers = targets.cluster(admin, where.cluster_name)
         names = {addr: broker.broker_name for broker in brokers for addr in targets.replicas_of_all([broker])}

@@ -242,8 +242,11 @@ class Importer:
             message = as_message(found, queue.topic)
             message.properties = {**message.properties, props.UNIQUE_KEY: self._unique_key(number, found)}
             born_ms = found.born_ms if found.born_ms is not None else time.time_ns() // 1_000_000
-            requests = self._requests.setdefault(queue, SendRequests(queue, IMPORT_GROUP))
-            encoded = requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
+            if queue not in self._requests:
+                self._requests[queue] = SendRequests(queue, IMPORT_GROUP)
+            encoded = self._requests[queue].of_copy(
+                message, born_timestamp_ms=born_ms, compression=found.compression_bits
+            )
         except UsageError as error:
             return Load(number=number, outcome=refused_row(number, found, topic, str(error)))
         row = refused_row(number, found, topic, "")
