@@ -300,10 +300,8 @@ def checked_set(
 ) -> CheckedThing:
     """What is told about one set. ``in_sync_wanted``: how many there should be; None to take any number."""
     bad = in_order(each for each in set_findings(one, now_ms) if each.grade in STATE_BY_GRADE)
-    states, words = (
-        [STATE_BY_GRADE[each.grade] for each in bad],
-        [(each.what if each.subject.name == one.broker_name else f"{each.subject.name} {each.what}") for each in bad],
-    )
+    states = [STATE_BY_GRADE[each.grade] for each in bad]
+    words = [each.what if each.subject.name == one.broker_name else f"{each.subject.name} {each.what}" for each in bad]
     measures = []
     count = one.in_sync_count
     if count is None:

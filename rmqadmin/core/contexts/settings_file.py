@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 
 from rmqadmin.core.contexts.context import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
-from rmqadmin.core.files import decoded, expanded, parse_toml
+from rmqadmin.core.files import decoded, expanded, parse_toml, program_words
 from rmqadmin.core.names import did_you_mean
 from rmqclient.addresses import parse_address_map, parse_namesrvs
 from rmqproto.errors import UsageError
@@ -167,8 +167,6 @@ def _from_file(path: str, where: str, told_by: Path) -> str:
 
 def _from_command(words: str, where: str, told_by: Path) -> str:
     import subprocess
-
-    from rmqadmin.core.files import program_words
 
     status = told_by.stat()
     if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -82,7 +82,7 @@ class Lane:
         self.prepare()
 
     def prepare(self) -> None:
-        """Makes what the requests are made of, when the lane begins."""
+        """Makes what the requests are made of; a sender's is made anew now and then, because it holds the time."""
         raise NotImplementedError
 
     def go_on(self) -> None:
@@ -197,7 +197,6 @@ class SendLane(Lane):
     """``fill`` makes the requests to send."""
 
     def prepare(self) -> None:
-        """Makes new templates with the current time."""
         self._templates = cycle([send_template(self.plan, queue.queue_id) for queue in self.lane.queues])
 
     def go_on(self) -> None:
