@@ -1,5 +1,6 @@
-"""What can stand at the cursor: commands, options, values, names. ``shells.words`` knows which option takes which
-names. ``rmqadmin shell`` asks the live cluster for names, other shells take those that commands have seen."""
+"""What can stand at the cursor: commands, options, values, names. Which names an option takes, its marker says
+(``options.common_options``). ``rmqadmin shell`` asks the live cluster for names, other shells take those that commands
+have seen."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
