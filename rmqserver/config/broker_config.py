@@ -141,7 +141,7 @@ class BrokerConfig(Settings):
     delay_levels_ms: tuple[int, ...] = setting("messageDelayLevel", parse_delay_levels_ms)
     unique_key_check_ms: int = setting("uniqueKeyCheckMillis", between(0, LONG_MAX))  # 0: keys are not checked
 
-    # Limits of one client (``rmqserver/limits/``).
+    # Limits of one client (``rmqserver/limits.py``).
     max_requests_in_flight_per_connection: int = setting("maxRequestsInFlightPerConnection", between(0, INT_MAX))
     max_send_rate_per_topic: NamedRates = setting("maxSendRatePerTopic", parse_named_rates)  # noqa: RUF009
     max_pull_rate_per_topic: NamedRates = setting("maxPullRatePerTopic", parse_named_rates)  # noqa: RUF009
