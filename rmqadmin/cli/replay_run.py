@@ -243,8 +243,8 @@ OPEN_WAIT_S = 30.0
 
 def open_letters(call: Call, group: str) -> None:
     """Asks the user, and sets perm 6 on every broker where the group's dead letters cannot be read."""
-    from rmqadmin.core.config_lists import plan_perm
     from rmqadmin.core.messages.dead_letters import check_group
+    from rmqadmin.core.topic_and_group_configs import plan_perm
 
     check_group(group)
     topic = dlq_topic(group)

@@ -6,7 +6,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ClusterOnly
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.health_options import Sample, health_clients
-from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
+from rmqadmin.core.groups.lag import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.finding import Check
 from rmqclient.addresses import parse_addresses

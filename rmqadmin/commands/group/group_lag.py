@@ -12,7 +12,7 @@ from rmqadmin.cli.options.common_options import Value, argument, option
 from rmqadmin.cli.options.health_options import Sample, health_clients
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
-from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
+from rmqadmin.core.groups.lag import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.running_info import Pace, mean_ms, pace_text
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings

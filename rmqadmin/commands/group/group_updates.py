@@ -13,9 +13,9 @@ from rmqadmin.cli.options.command_options import LONG, GroupName, ListFile, Mast
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
-from rmqadmin.core.config_lists import GROUPS, group_config_text, parse_attributes, plan_list, read_entries
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost, plan_group
 from rmqadmin.core.names import check_nested
+from rmqadmin.core.topic_and_group_configs import GROUPS, group_config_text, parse_attributes, plan_list, read_entries
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode

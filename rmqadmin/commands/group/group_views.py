@@ -8,11 +8,11 @@ import msgspec
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import GroupName, GroupNames, topic_names
 from rmqadmin.core import targets
-from rmqadmin.core.config_lists import group_config_fields
 from rmqadmin.core.groups.described_groups import DescribedGroups, describe_group
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc, row_of
 from rmqadmin.core.servers.server_configs import property_lines
+from rmqadmin.core.topic_and_group_configs import group_config_fields
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError

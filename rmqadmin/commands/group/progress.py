@@ -22,7 +22,7 @@ from rmqadmin.core.groups.consumption import (
     read_offsets,
     require_offsets,
 )
-from rmqadmin.core.groups.lag_trend import UnreadLags, UnreadQueueLag
+from rmqadmin.core.groups.lag import UnreadLags, UnreadQueueLag
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc, some_failed
 from rmqadmin.core.servers.broker_answers import Answers

@@ -12,7 +12,7 @@ from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.options.replay_options import SparkOptions
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
-from rmqadmin.core.groups.lag_trend import KeptSettings
+from rmqadmin.core.groups.lag import KeptSettings
 from rmqadmin.core.results import Notice, ResultOf, Row, doc
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError

@@ -23,7 +23,9 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
-from rmqadmin.core.config_lists import (
+from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.servers.namesrv_tables import delete_steps, put_steps
+from rmqadmin.core.topic_and_group_configs import (
     TOPICS,
     parse_attributes,
     plan_list,
@@ -32,8 +34,6 @@ from rmqadmin.core.config_lists import (
     read_topic,
     topic_config_text,
 )
-from rmqadmin.core.results import ResultOf, Row, doc
-from rmqadmin.core.servers.namesrv_tables import delete_steps, put_steps
 from rmqadmin.core.topics.stored_queues import unread_ids
 from rmqadmin.core.topics.topic_changes import (
     OUT_OF_REACH,

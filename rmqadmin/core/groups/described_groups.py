@@ -14,7 +14,7 @@ from rmqadmin.core.groups.consumption import (
     read_clients,
     read_offsets,
 )
-from rmqadmin.core.groups.lag_trend import UnreadLags
+from rmqadmin.core.groups.lag import UnreadLags
 from rmqadmin.core.results import TIME, FoundRows, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines

@@ -9,7 +9,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import GROUPS, plan_config, plan_deletion, read_topic
+from rmqadmin.core.topic_and_group_configs import GROUPS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.topics.topic_changes import messages_in
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError

@@ -15,7 +15,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
-from rmqadmin.core.groups.lag_trend import (
+from rmqadmin.core.groups.lag import (
     Idle,
     KeptSettings,
     LagTrend,

@@ -8,7 +8,7 @@ import msgspec
 from rmqadmin.core import targets, units
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
+from rmqadmin.core.groups.lag import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind

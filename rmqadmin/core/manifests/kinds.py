@@ -10,7 +10,9 @@ from rmqadmin.core.access.acls import acl_step, removed_entries
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, Step, action
-from rmqadmin.core.config_lists import (
+from rmqadmin.core.names import check_nested
+from rmqadmin.core.servers.exports import user_groups, user_topics
+from rmqadmin.core.topic_and_group_configs import (
     GROUPS,
     TOPICS,
     ListKind,
@@ -21,8 +23,6 @@ from rmqadmin.core.config_lists import (
     wanted,
     without_none,
 )
-from rmqadmin.core.names import check_nested
-from rmqadmin.core.servers.exports import user_groups, user_topics
 from rmqadmin.core.topics.topic_changes import shrink_warnings
 from rmqadmin.core.units import perm_letters
 from rmqproto.access.users import UserStatus, UserType

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.groups.lag_trend import KnownHeads, first_waiting_ms
+from rmqadmin.core.groups.lag import KnownHeads, first_waiting_ms
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.results import DUE, TIME, Row, doc

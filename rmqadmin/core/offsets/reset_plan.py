@@ -14,7 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import settle_undo_file
 from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
-from rmqadmin.core.groups.lag_trend import first_waiting_ms
+from rmqadmin.core.groups.lag import first_waiting_ms
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, reset_undo

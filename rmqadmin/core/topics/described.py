@@ -6,13 +6,13 @@ from typing import Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.config_lists import read_topic
 from rmqadmin.core.groups.consumption import answering, read_clients, read_offsets
-from rmqadmin.core.groups.lag_trend import UnreadLags
+from rmqadmin.core.groups.lag import UnreadLags
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
+from rmqadmin.core.topic_and_group_configs import read_topic
 from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute

@@ -12,8 +12,8 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each
-from rmqadmin.core.config_lists import TOPICS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
+from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig

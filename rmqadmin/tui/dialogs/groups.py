@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, all_keep, plan_each
-from rmqadmin.core.config_lists import parse_attributes
 from rmqadmin.core.groups import group_changes
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, plan_group
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues, plan_undo, remarks
 from rmqadmin.core.offsets.reset_undo import read_untrusted
+from rmqadmin.core.topic_and_group_configs import parse_attributes
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import YES_NO, FormField, attributes_field, common, number, place_field
 from rmqadmin.tui.dialogs.topics import say_lacking

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
-from rmqadmin.core.config_lists import parse_attributes, plan_perm
+from rmqadmin.core.topic_and_group_configs import parse_attributes, plan_perm
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, delete_everywhere, loss, plan_everywhere
 from rmqadmin.core.units import WORDS, parse_perm, perm_letters, perm_words
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps

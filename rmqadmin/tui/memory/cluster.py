@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.groups.lag_trend import KeptSettings, KnownHeads
+from rmqadmin.core.groups.lag import KeptSettings, KnownHeads
 from rmqadmin.core.servers.broker_state import Replica, replicas_of
 from rmqadmin.core.units import elapsed
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfigs

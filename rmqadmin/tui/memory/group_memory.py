@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 import msgspec
 
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import Idle, LagTrend
+from rmqadmin.core.groups.lag import Idle, LagTrend
 from rmqadmin.core.groups.queue_owners import Rebalances
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
 from rmqadmin.core.health.group_checks import STUCK_AFTER_MS, group_findings

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS
+from rmqadmin.core.groups.lag import FORETOLD_FROM_MS
 from rmqadmin.core.groups.queue_owners import QueueOwners, without_heading
 from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.units import duration, rate

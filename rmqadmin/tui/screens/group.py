@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.group_standing import QueueStanding
-from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, StandingStill
+from rmqadmin.core.groups.lag import SAMPLE_DEFAULT_S, StandingStill
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, without_heading
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings

@@ -10,7 +10,7 @@ import msgspec
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
-from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting, read_min_offsets
+from rmqadmin.core.groups.lag import first_waiting_ms, oldest_waiting, read_min_offsets
 from rmqadmin.core.groups.queue_owners import read_queue_owners
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading

@@ -10,7 +10,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupOffsets
-from rmqadmin.core.groups.lag_trend import oldest_waiting
+from rmqadmin.core.groups.lag import oldest_waiting
 from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts, read_routes
 from rmqadmin.core.servers.broker_state import Replica, ask_replica
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqadmin.core.config_lists import read_topic
+from rmqadmin.core.topic_and_group_configs import read_topic
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -9,7 +9,6 @@ from rmqadmin.commands.server.broker_stats import BrokerStatus
 from rmqadmin.commands.server.cluster_list import Brokers, DayCounts
 from rmqadmin.commands.topic.topic_lists import TopicGroup, TopicGroups, Topics
 from rmqadmin.commands.topic.topic_views import Route
-from rmqadmin.core.config_lists import group_config_text, topic_config_text
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType, Track
 from rmqadmin.core.messages.message_rows import Messages, Shown
@@ -18,6 +17,7 @@ from rmqadmin.core.mqadmin_text import java_map
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
 from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.topic_and_group_configs import group_config_text, topic_config_text
 from rmqadmin.core.topics.described import TopicStatus
 from rmqclient.message import SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue

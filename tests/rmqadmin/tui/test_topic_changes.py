@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from rmqadmin.core.config_lists import read_topic
+from rmqadmin.core.topic_and_group_configs import read_topic
 from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.core.config_lists import changed_attributes, parse_attributes
 from rmqadmin.core.servers.namesrv_tables import read_value
+from rmqadmin.core.topic_and_group_configs import changed_attributes, parse_attributes
 from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE

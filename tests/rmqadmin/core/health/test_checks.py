@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import Idle, LagTrend
+from rmqadmin.core.groups.lag import Idle, LagTrend
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings, namesrv_findings

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.group_standing import QueueStanding
-from rmqadmin.core.groups.lag_trend import (
+from rmqadmin.core.groups.lag import (
     KeptSettings,
     LagMotion,
     StandingStill,

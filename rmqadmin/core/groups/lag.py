@@ -15,8 +15,8 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.config_lists import read_topic
 from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.topic_and_group_configs import read_topic
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqadmin.core.units import duration
 from rmqproto.bodies.base import MessageQueue
