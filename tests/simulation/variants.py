@@ -185,17 +185,17 @@ def takes_messages_with_too_few(product: Product) -> None:
 
 def controller_answers_before_it_synced(product: Product) -> None:
     event_log = product.event_log.EventLog
-    append = event_log._append
+    append = event_log.append
 
-    def unsynced(log: Any, events: Any, after: Any) -> None:
+    def unsynced(log: Any, *args: Any) -> None:
         file, log._file = log._file, _Unsynced(log._file)
         try:
-            append(log, events, after)
+            append(log, *args)
         finally:
             if isinstance(log._file, _Unsynced):
                 log._file = file
 
-    event_log._append = unsynced
+    event_log.append = unsynced
 
 
 class _Unsynced:
