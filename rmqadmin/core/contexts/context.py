@@ -53,9 +53,9 @@ class ContextColor(StrEnum):
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How servers are reached, as written in a file. None means not set.
 
-    ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are only references (``secrets``).
-    The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked. ``address_map`` holds
-    rules for ``rmqclient.addresses``. ``parallel`` is the number of servers asked at once.
+    ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are references to keys
+    (``settings_file``). The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked.
+    ``address_map`` holds rules for ``rmqclient.addresses``. ``parallel`` is the number of servers asked at once.
     """
 
     namesrv_addr: str | None = None

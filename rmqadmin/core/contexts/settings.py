@@ -72,7 +72,7 @@ class Level(StrEnum):
 class EffectiveSetting(msgspec.Struct, frozen=True):
     """``value`` is None if the setting is not set. ``source`` is a flag, a variable, or a line of the file ``path``.
 
-    A key from a file is a reference (``secrets``); one from a flag or the environment is the key itself.
+    A key from a file is a reference (``settings_file``); one from a flag or the environment is the key itself.
     """
 
     key: str
