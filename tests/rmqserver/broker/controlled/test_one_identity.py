@@ -60,6 +60,7 @@ def _under_our_controller(directory: Path, stack: ExitStack) -> BrokerSet:
 def test_who_registered_last_is_the_broker(tmp_path: Path, stack: ExitStack) -> None:
     """The other broker used to report as the same slave."""
     made = _under_our_controller(tmp_path, stack)
+    until(lambda: "Kept" in made.admin.all_topics(made.brokers[3].broker_addr).topic_config_table)
     assert made.send(1, b"kept") is SendStatus.SEND_OK
     assert b"kept" in made.bodies(3)
 
