@@ -1,12 +1,9 @@
-"""``python -m bench.dashboard``: what the dashboard costs on small and large clusters, in about four minutes. It
-measures the time to the first frame; how long a key that opens a screen waits for the screen's frame; the longest time
-that the event loop, and so every key, had to wait; the processor time of a refresh; and messages with the largest
-bodies.
+"""``python -m bench.dashboard``: what the dashboard costs on large clusters, in a few minutes. It measures the first
+frame of the program, over that of a Textual program that only says hello; the first frame of every screen; the keys on
+every screen; rest; and messages with the largest bodies. Each row is printed when it has been measured.
 
-The first frame is compared with that of a Textual program that only says hello, in the same run. Everything runs in a
-real pseudo-terminal, so drawing counts too. Blocks are given in processor time of the loop's thread and in elapsed
-time, which says little on a busy machine. Keys are pressed on one cluster after the other. Rest is measured on all
-clusters at once, because the programs hardly use the processor then.
+All times are processor time, which the other work of the machine changes little, so that the clusters are measured at
+once. Everything runs in a real pseudo-terminal, so drawing counts too.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -55,39 +52,48 @@ SIZE = (160, 50)
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 STARTING_S = 3.0
 """Long enough to load the modules of all screens."""
+START_MAX_S = 60.0
+"""A program that has not shown its first frame by then never will."""
 
-QUIET_S, QUIET_MAX_S = 0.3, 3.0
+QUIET_S, QUIET_MAX_S = 0.3, 2.0
 """A screen counts as open when the dashboard has been quiet for QUIET_S: it has its first frame, the names, and the
 numbers of the rows in view. It asks again after two seconds."""
-KEY_QUIET_S, KEY_QUIET_MAX_S = 0.06, 0.5
+KEY_QUIET_S, KEY_QUIET_MAX_S = 0.06, 0.25
 """The same for a key that opens nothing."""
 QUIET_RATIO_MAX = 0.05
 """How much of a core a quiet dashboard may use."""
 
+
+def place(text: str) -> list[str]:
+    """The keys that go to a place by its name."""
+    return ["colon", *("space" if one == " " else one for one in text), "enter"]
+
+
 SCREENS = {
     "pulse": ["h"],
-    "brokers": ["c"],
-    "replicas": ["5"],
-    "users": ["escape", "p"],
-    "broker": ["escape", "enter"],
     "topics": ["t"],
-    "topics by number": ["M"],
-    "topics by rate": ["I"],
+    "topics by messages": ["greater_than_sign"] * 3,
     "queues": ["enter"],
     "messages": ["m"],
     "plot": ["escape", "escape", "l"],
     "groups": ["g"],
     "group": ["enter"],
-    "rebalance": ["3"],
+    "members": ["2"],
+    "rebalances": ["3"],
     "dead letters": ["d"],
     "search": ["s"],
+    "brokers": ["c"],
+    "broker": ["enter"],
+    "replicas": ["5"],
+    "clients": place("clients"),
+    "users": place("users"),
 }
 """Screens and their keys. Each is opened from the one before it. If topics are sorted by numbers, those out of view
 count too."""
 
 KEYS = [
-    "tab", "down", "end", "pageup", "home", "greater_than_sign", "o", "z", "z", "slash", "1", "escape", "question_mark",
-    "escape", "colon", "t", "escape", "r",
+    "tab", "down", "pagedown", "end", "pageup", "home", "greater_than_sign", "o", "z", "z", "slash", "1", "escape",
+    "question_mark", "escape", "colon", "t", "escape", "r",
 ]  # fmt: skip
 """Keys pressed on every open screen. They change nothing but the order of its rows."""
 
@@ -108,11 +114,7 @@ class Hello(App):
         yield Static("{HELLO_WORD}")
 Hello().run()
 """
-HEAD_WORD = " rmqadmin "
-
-
-Block = list[float]
-"""The longest time that the loop was blocked, in seconds: processor time and elapsed time."""
+FRAME_WORD = "Pulse"
 
 
 def large_bodies() -> dict[str, bytes]:
@@ -135,60 +137,65 @@ def large_bodies() -> dict[str, bytes]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the dashboard costs.")
-    parser.add_argument("--topics", type=int, nargs="+", default=[25, 1000, 10_000], help="of each cluster")
+    parser.add_argument("--topics", type=int, nargs="+", default=[1000, 10_000], help="of each cluster")
     parser.add_argument("--queues", type=int, default=8)
     parser.add_argument(
         "--groups", type=int, default=200, help="of a cluster with as many topics; otherwise one a topic"
     )
-    parser.add_argument("--refreshes", type=int, default=2, help="that are looked at on each screen at rest")
-    parser.add_argument("--starts", type=int, default=7)
+    parser.add_argument("--refreshes", type=int, default=1, help="that are looked at on each screen at rest")
+    parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--only-bodies", action="store_true")
     parser.add_argument("--only-screens", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
         os.environ["XDG_STATE_HOME"] = folder  # leaves the user's own dashboard as it was
-        if not (options.only_screens or options.only_bodies):
-            print_first_frames(options.starts, compiled(Path(folder)))
         if not options.only_bodies:
-            print_screens(options)
+            print_clusters(options, compiled(Path(folder)))
         if not options.only_screens:
             print_bodies()
 
 
-def print_screens(options: argparse.Namespace) -> None:
+def print_clusters(options: argparse.Namespace, environment: dict[str, str]) -> None:
     with ExitStack() as stack:
-        addrs = []
+        addrs = {}
         for topics in options.topics:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-"))
             server = stack.enter_context(servers.standalone(Path(folder)))
             fill(server, topics, options.queues, min(topics, options.groups))
-            addrs.append(server.namesrv_addr)
-        at_rest = measured_in_terminals([partial(measure_rest, addr, options.refreshes) for addr in addrs])
-        for topics, addr, rests in zip(options.topics, addrs, at_rest, strict=True):
-            measured = measured_in_terminals([partial(measure_keys, addr)])[0]
-            print_cluster(f"{topics:,} topics, {min(topics, options.groups)} groups", rests, measured)
+            addrs[topics] = server.namesrv_addr
+        if not options.only_screens:
+            print_first_frames(addrs, options.starts, environment)
+        print_screens(addrs, options.refreshes)
 
 
-def print_cluster(title: str, rests: list[Any], measured: list[Any]) -> None:
-    print(f"{title}; times: ms on the processor (elapsed)\n")
-    columns = ("to its frame", "opening", "refreshing", "a key")
-    print(f"{'screen':16} {'rows':>6} {'at rest, % of a core':>21}", *(f"{title:>12}" for title in columns))
-    for (screen, rows, cpu_s, refreshing), (_, frame, opening, (worst, key)) in zip(rests, measured, strict=True):
-        times = (in_ms(block) for block in (frame, opening, refreshing, worst))
-        print(f"{screen:16} {rows:6} {cpu_s / INTERVAL_S:21.1%}", *(f"{one:>12}" for one in times), key)
-    mean_s = statistics.mean(cpu_s for _, _, cpu_s, _ in rests)
-    print(f"{'all of them':16} {'':6} {mean_s / INTERVAL_S:21.1%}\n", flush=True)
+def print_screens(addrs: Mapping[int, str], refreshes: int) -> None:
+    print("Processor time: ms of the loop's thread, at rest of the whole process")
+    print(
+        f"{'topics':>8}  {'screen':20} {'rows':>6} {'first frame':>12} {'opening':>8} {'refresh':>8} {'a key':>6}",
+        end="",
+    )
+    print(f"  {'':18} {'at rest':>8}", flush=True)
+    rests: dict[int, list[float]] = {topics: [] for topics in addrs}
+    measures = {topics: partial(measure_screens, addr, refreshes) for topics, addr in addrs.items()}
+    for topics, (screen, rows, frame_s, opening_s, refresh_s, key_s, key, rest) in measured_in_terminals(measures):
+        print(
+            f"{topics:8,}  {screen:20} {rows:6} {in_ms(frame_s):>12} {in_ms(opening_s):>8} {in_ms(refresh_s):>8}",
+            end="",
+        )
+        print(f" {in_ms(key_s):>6}  {key:18} {rest:8.1%}", flush=True)
+        rests[topics].append(rest)
+    for topics, all_of in rests.items():
+        print(f"{topics:8,}  {'at rest, all screens':20} {statistics.mean(all_of):65.1%}", flush=True)
 
 
 def print_bodies() -> None:
-    print(f"{'body':24}", *(f"{title:>12}" for title in BODY_KEYS))
-    for name, blocks in measured_in_terminals([measure_bodies])[0]:
-        print(f"{name:24}", *(f"{in_ms(block):>12}" for block in blocks))
+    print(f"\n{'body':24}", *(f"{title:>9}" for title in BODY_KEYS), "  longest hold-up of the loop, ms", flush=True)
+    for _, (name, blocks) in measured_in_terminals({"bodies": measure_bodies}):
+        print(f"{name:24}", *(f"{in_ms(block_s):>9}" for block_s in blocks), flush=True)
 
 
-def in_ms(block: Block) -> str:
-    cpu_s, elapsed_s = block
-    return f"{cpu_s * 1000:.0f} ({elapsed_s * 1000:.0f})"
+def in_ms(cpu_s: float) -> str:
+    return f"{cpu_s * 1000:.0f}"
 
 
 def batched(names: Sequence[str], count: int) -> Iterator[Sequence[str]]:
@@ -226,41 +233,45 @@ def in_terminal(child: Callable[[], None]) -> tuple[int, int]:
     return pid, terminal
 
 
-def first_frame_s(argv: list[str], word: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Elapsed and processor time from the start of a program to a word on its screen."""
+def first_frame_s(argv: list[str], word: str, environment: dict[str, str]) -> float:
+    """Processor time from the start of a program to a word on its screen."""
 
     def child() -> None:
         os.execve(argv[0], argv, {**environment, **TERMINAL})
 
-    started_s = time.perf_counter()
     pid, terminal = in_terminal(child)
-    shown = b""
-    while word.encode() not in shown:
-        shown += os.read(terminal, 1 << 16)
-    elapsed_s = time.perf_counter() - started_s
+    shown, deadline_s = b"", time.monotonic() + START_MAX_S
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(terminal, selectors.EVENT_READ)
+        while word.encode() not in shown:
+            if not waiting.select(deadline_s - time.monotonic()) or not (read := read_terminal(terminal)):
+                os.kill(pid, signal.SIGKILL)
+                sys.exit(f"{' '.join(argv[1:])} did not show {word}: {shown.decode(errors='replace')}")
+            shown += read
     os.kill(pid, signal.SIGKILL)
     usage = os.wait4(pid, 0)[2]
     os.close(terminal)
-    return elapsed_s, usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime
 
 
-def print_first_frames(starts: int, environment: dict[str, str]) -> None:
-    """Measures both programs in turns, so that a busy moment of the machine hits both. The first start of each does not
+def print_first_frames(addrs: Mapping[int, str], starts: int, environment: dict[str, str]) -> None:
+    """Measures all programs in turns, so that a busy moment of the machine hits all. The first start of each does not
     count, because it may compile modules."""
+    tui = [sys.executable, "-m", "rmqadmin", "tui", "-n"]
     programs = {
         "hello in Textual": ([sys.executable, "-c", HELLO], HELLO_WORD),
-        "rmqadmin tui": ([sys.executable, "-m", "rmqadmin", "tui", "-n", "127.0.0.1:1"], HEAD_WORD),
+        "tui, no server": ([*tui, "127.0.0.1:1"], FRAME_WORD),
+        **{f"tui, {topics:,} topics": ([*tui, addr], FRAME_WORD) for topics, addr in addrs.items()},
     }
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    found: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(1 + starts):
         for name, (argv, word) in programs.items():
             found[name].append(first_frame_s(argv, word, environment))
-    print(f"{'first frame':18} {'elapsed ms':>12} {'CPU ms':>8}   (medians of {starts} starts)")
-    medians = {name: [statistics.median(times) for times in zip(*all[1:], strict=True)] for name, all in found.items()}
-    for name, (elapsed_s, cpu_s) in medians.items():
-        print(f"{name:18} {elapsed_s * 1000:12.0f} {cpu_s * 1000:8.0f}")
-    hello, ours = medians.values()
-    print(f"{'ratio':18} {ours[0] / hello[0]:12.2f} {ours[1] / hello[1]:8.2f}\n")
+    print(f"{'first frame':20} {'CPU ms':>8} {'over hello':>11}   (medians of {starts} starts)")
+    medians = {name: statistics.median(times[1:]) for name, times in found.items()}
+    for name, cpu_s in medians.items():
+        print(f"{name:20} {in_ms(cpu_s):>8} {in_ms(cpu_s - medians['hello in Textual']):>11}", flush=True)
+    print()
 
 
 # --- the screens -----------------------------------------------------------------------------------------------------
@@ -274,47 +285,56 @@ class MeasuringSelector(selectors.DefaultSelector):
         self.forget()
 
     def forget(self) -> None:
-        self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
-        self._longest_cpu_s = self._longest_s = 0.0
+        self._began_s, self.block_s = time.thread_time(), 0.0
 
-    def block(self) -> Block:
-        """The longest block since ``forget``."""
-        return [self._longest_cpu_s, self._longest_s]
+    block_s: float
+    """The longest time since ``forget`` that the loop did something else, in seconds of its thread."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._longest_cpu_s = max(self._longest_cpu_s, time.thread_time() - self._cpu_s)
-        self._longest_s = max(self._longest_s, time.monotonic() - self._elapsed_s)
+        self.block_s = max(self.block_s, time.thread_time() - self._began_s)
         found = super().select(timeout)
-        self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
+        self._began_s = time.thread_time()
         return found
 
 
-Measure = Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]
+Told = list[Any]
+"""A row of measurements."""
+
+Measure = Callable[[MeasuringSelector, Callable[[Told], None]], Coroutine[Any, Any, None]]
+"""Tells each row when it has been measured."""
 
 
-def measured_in_terminals(measures: Sequence[Measure]) -> list[list[Any]]:
-    """Runs dashboards that measure themselves, all at once, each in its own process and terminal."""
-    children = [started(measure) for measure in measures]
+def measured_in_terminals(measures: Mapping[Any, Measure]) -> Iterator[tuple[Any, Told]]:
+    """Runs dashboards that measure themselves, all at once, each in its own process and terminal. Gives each row of
+    each as soon as it is told, with the name of the measure."""
     shown_last = b""
     with selectors.DefaultSelector() as waiting:  # an unread terminal would block its program
-        for _, terminal, _ in children:
-            waiting.register(terminal, selectors.EVENT_READ)
+        pids = {}
+        for name, measure in measures.items():
+            pids[name], terminal, reading = started(measure)
+            waiting.register(terminal, selectors.EVENT_READ, None)
+            waiting.register(reading, selectors.EVENT_READ, (name, bytearray()))
+        told_names = set()
         while waiting.get_map():
             for ready, _ in waiting.select():
-                shown = read_terminal(ready.fd)
-                shown_last = shown or shown_last
-                if not shown:
+                read = read_terminal(ready.fd)
+                if not read:
                     waiting.unregister(ready.fd)
                     os.close(ready.fd)
-    found = []
-    for pid, _, reading in children:
-        os.waitpid(pid, 0)
-        with os.fdopen(reading) as pipe:
-            told = pipe.read()
-        if not told:
+                elif ready.data is None:
+                    shown_last = read
+                else:
+                    name, rows = ready.data
+                    rows += read
+                    while b"\n" in rows:
+                        row, _, rest = bytes(rows).partition(b"\n")
+                        rows[:] = rest
+                        told_names.add(name)
+                        yield name, json.loads(row)
+    for name, pid in pids.items():
+        status = os.waitpid(pid, 0)[1]
+        if status or name not in told_names:
             sys.exit(f"a dashboard ended before it was measured: {shown_last.decode(errors='replace')}")
-        found.append(json.loads(told))
-    return found
 
 
 def read_terminal(terminal: int) -> bytes:
@@ -325,16 +345,18 @@ def read_terminal(terminal: int) -> bytes:
 
 
 def started(measure: Measure) -> tuple[int, int, int]:
-    """Starts a dashboard. Returns its process id, the terminal's other side, and the pipe with its measurements."""
+    """Starts a dashboard. Returns its process id, the terminal's other side, and the pipe with its rows."""
     reading, writing = os.pipe()
 
     def child() -> None:
         selector = MeasuringSelector()
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-            found = runner.run(measure(selector))
-        if found:  # otherwise the dashboard failed and printed why
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(found, pipe)
+        with os.fdopen(writing, "w") as pipe:
+
+            def tell(row: Told) -> None:
+                print(json.dumps(row), file=pipe, flush=True)
+
+            with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+                runner.run(measure(selector, tell))
 
     pid, terminal = in_terminal(child)
     os.close(writing)
@@ -342,22 +364,23 @@ def started(measure: Measure) -> tuple[int, int, int]:
 
 
 class MeasuredApp(DashboardApp):
-    """Notes when the first frame of a new screen has been written to the terminal."""
+    """Notes when the next frame, or the first one of another screen, has been written to the terminal."""
 
     # Textual would look for them beside this file.
     CSS_PATH = [Path(app_module.__file__).with_name(str(name)) for name in DashboardApp.CSS_PATH]
 
-    def expect_frame(self) -> None:
-        """Waits from now on for the first frame of a screen other than the top one."""
-        self._before: Any = self.screen
-        self._began_s = time.thread_time(), time.monotonic()
-        self.frame: Block | None = None
+    _is_awaited: Callable[[], bool] = staticmethod(lambda: False)
+
+    def expect_frame(self, *, of_other_screen: bool = False) -> None:
+        before, self._began_s, self.frame_s = self.screen, time.thread_time(), 0.0
+        self._is_awaited = lambda: not of_other_screen or self.screen is not before
+
+    frame_s = 0.0
+    """How long the loop's thread worked until then; 0 if there is no such frame yet."""
 
     def post_display_hook(self) -> None:
-        if getattr(self, "_before", None) not in (None, self.screen):
-            self._before = None
-            cpu_s, elapsed_s = self._began_s
-            self.frame = [time.thread_time() - cpu_s, time.monotonic() - elapsed_s]
+        if not self.frame_s and self._is_awaited():
+            self.frame_s = time.thread_time() - self._began_s
 
 
 def dashboard(namesrv_addr: str) -> MeasuredApp:
@@ -379,71 +402,54 @@ async def quiet(quiet_s: float, max_s: float) -> None:
             return
 
 
-async def measure_rest(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:
-    """For each screen: its name and rows, the processor time of a refresh, and the longest block."""
+async def measure_screens(
+    namesrv_addr: str, refreshes: int, selector: MeasuringSelector, tell: Callable[[Told], None]
+) -> None:
+    """Tells for each screen: its name and rows; the time from the key to its first frame; the longest block until it
+    is open, and that of a refresh; the worst key's time, and that key; how much of a core it takes at rest."""
     app = dashboard(namesrv_addr)
-    figures = []
 
     async def pressed(pilot: Any) -> None:
         await asyncio.sleep(STARTING_S)
-        for screen, keys in SCREENS.items():
-            await pilot.press(*keys)
-            await quiet(QUIET_S, QUIET_MAX_S)
-            selector.forget()
-            cpu_before_s = time.process_time()
-            await asyncio.sleep(refreshes * INTERVAL_S)
-            cpu_s = (time.process_time() - cpu_before_s) / refreshes
-            rows = max((table.all_count for table in app.screen.query(RowTable)), default=0)
-            figures.append((screen, rows, cpu_s, selector.block()))
-        app.exit()
-
-    await app.run_async(auto_pilot=pressed)
-    return figures
-
-
-async def measure_keys(namesrv_addr: str, selector: MeasuringSelector) -> list[Any]:
-    """For each screen: its name, the time from the key to its first frame, the longest block until it is open, and the
-    worst key."""
-    app = dashboard(namesrv_addr)
-    figures = []
-
-    async def pressed(pilot: Any) -> None:
-        await asyncio.sleep(STARTING_S)
-        for screen, keys in SCREENS.items():
-            *before, last = keys
+        for screen, (*before, last) in SCREENS.items():
             if before:
                 await pilot.press(*before)
                 await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
             selector.forget()
-            app.expect_frame()
+            app.expect_frame(of_other_screen=True)
             await pilot.press(last)
             await quiet(QUIET_S, QUIET_MAX_S)
-            opening = selector.block()
-            frame = app.frame or opening  # the screen existed already
-            figures.append((screen, frame, opening, await worst_key(pilot, selector, app)))
+            opening_s = selector.block_s
+            frame_s = app.frame_s or opening_s  # the screen existed already
+            selector.forget()
+            cpu_before_s = time.process_time()
+            await asyncio.sleep(refreshes * INTERVAL_S)
+            rest = (time.process_time() - cpu_before_s) / (refreshes * INTERVAL_S)
+            refresh_s = selector.block_s
+            rows = max((table.all_count for table in app.screen.query(RowTable)), default=0)
+            tell([screen, rows, frame_s, opening_s, refresh_s, *await worst_key(pilot, selector, app), rest])
         app.exit()
 
     await app.run_async(auto_pilot=pressed)
-    return figures
 
 
-async def worst_key(pilot: Any, selector: MeasuringSelector, app: DashboardApp) -> tuple[Block, str]:
-    """The longest block that any of KEYS causes, and that key."""
+async def worst_key(pilot: Any, selector: MeasuringSelector, app: MeasuredApp) -> tuple[float, str]:
+    """The longest time that any of KEYS takes to its frame, or holds up the loop, and that key."""
     found = []
     for key in KEYS:
         if isinstance(app.focused, Input) and key not in ("escape", "tab", "1", "t"):
             continue  # the key would be typed into the input
         selector.forget()
+        app.expect_frame()
         await pilot.press(key)
         await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
-        found.append((selector.block(), key))
+        found.append((max(app.frame_s, selector.block_s), key))
     return max(found)
 
 
-async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
+async def measure_bodies(selector: MeasuringSelector, tell: Callable[[Told], None]) -> None:
     """Measures messages with large bodies, without a broker, because the tabs of a body need none."""
     app = dashboard("127.0.0.1:1")
-    found = []
 
     async def pressed(pilot: Any) -> None:
         await asyncio.sleep(STARTING_S)
@@ -453,13 +459,12 @@ async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
                 selector.forget()
                 await (pilot.press(key) if key else app.push_screen(MessageScreen(message_of(body))))
                 await quiet(QUIET_S, BODY_QUIET_MAX_S)
-                blocks.append(selector.block())
-            found.append((name, blocks))
+                blocks.append(selector.block_s)
+            tell([name, blocks])
             await pilot.press("escape")
         app.exit()
 
     await app.run_async(auto_pilot=pressed)
-    return found
 
 
 def message_of(body: bytes) -> FoundMessage:

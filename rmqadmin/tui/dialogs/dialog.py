@@ -4,23 +4,24 @@ now."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, cast
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import ItemGrid, Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
-from rmqadmin.core.terminal_text import display_width
+from rmqadmin.core.terminal_text import display_width, padded
 from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import close, until_closed
+from rmqadmin.tui.widgets.detail import LongLines
 from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
 
@@ -119,16 +120,32 @@ class KeysScreen(Dialog):
         self._keys = keys_of(below)
 
     def parts(self) -> Iterable[Widget]:
-        shown = [(keys, does) for found in self._keys.values() for does, keys in found.items()]
-        key_width = max((display_width(" ".join(keys)) for keys, _ in shown), default=0)
-        width = key_width + 1 + max((display_width(does) for _, does in shown), default=0)
-        with VerticalScroll(id="keys"):
-            for place in _PLACES:
-                yield Static(place, classes="label")
-                with ItemGrid(min_column_width=width):
-                    for does, keys in self._keys[place].items():
-                        aligned = " ".join(keys).rjust(key_width)
-                        yield Static(Content.assemble((aligned, "bold $text-accent"), f" {does}"))
+        yield KeyLines(self._keys)
+
+
+class KeyLines(LongLines):
+    """``keys``: as ``keys_of`` gives them."""
+
+    def __init__(self, keys: Mapping[str, Mapping[str, Sequence[str]]]):
+        super().__init__(id="keys")
+        self._keys = keys
+
+    def on_resize(self) -> None:
+        shown = [(" ".join(keys), does) for found in self._keys.values() for does, keys in found.items()]
+        key_width = max((display_width(keys) for keys, _ in shown), default=0)
+        least_width = key_width + 3 + max((display_width(does) for _, does in shown), default=0)
+        columns = max(1, self.scrollable_content_region.width // least_width)
+        width, lines = self.scrollable_content_region.width // columns, list[Content]()
+        for place, found in self._keys.items():
+            cells = [
+                Content.assemble(
+                    (" ".join(keys).rjust(key_width), "bold $text-accent"), " ", padded(does, width - key_width - 1)
+                )
+                for does, keys in found.items()
+            ]
+            rows = [Content("").join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
+            lines += [*([Content("")] if lines else []), Content.styled(place, "$text-muted"), *rows]
+        self.show(lines)
 
 
 def keys_of(screen: Screen[object]) -> dict[str, dict[str, list[str]]]:

@@ -277,8 +277,11 @@ class GroupMemory:
 
     def waiting_of(self, topic: str) -> dict[str, int]:
         """How many messages of a topic wait for each group that is behind in it."""
-        found = ((group, self.waiting_by_topic(group).get(topic, 0)) for group in self.lags or ())
-        return dict(Counter({group: count for group, count in found if count}).most_common())
+        waiting = Counter[str]()
+        for group, lag in (self.lags or {}).items():
+            if any(queue.topic == topic for queue in lag.behind):
+                waiting[group] = self.waiting_by_topic(group)[topic]
+        return dict(waiting.most_common())
 
     def rebalances(self, group: str) -> Rebalances:
         """How a group's queues have moved between members; empty until its members have been read."""

@@ -74,6 +74,8 @@ class DashboardScreen(TabScreen):
     def __init__(self) -> None:
         super().__init__()
         self.feeds: list[Feed] = []
+        self.beside: Detail | None = None
+        """Beside the screen's table, if it has one: the detail of a row."""
         self.paused = False
         self._suspended = self.is_shown = False
         self._held_since_s: float | None = None
@@ -279,9 +281,9 @@ class DashboardScreen(TabScreen):
     def show_cut(self) -> None:
         """Shows in full what the cursor's row in the focused table has no room for: in the detail beside the table if
         there is one, or else below it."""
-        table, detail = self.filtered_table(), next(iter(self.query(Detail)), None)
-        if detail is not None and detail.is_open:
-            self.show_detail(detail)
+        table = self.filtered_table()
+        if self.beside is not None and self.beside.is_open:
+            self.show_detail(self.beside)
             table = None if table is self.detailed_table() else table
         self.query_one(CutLine).show(table)
 

@@ -142,6 +142,7 @@ class BrokersScreen(TableScreen):
             if key in numbers or seen.gone_since_ms is not None:
                 found[key] = BrokerHealth(seen, numbers.get(key), now_ms)
         self.table.put(_HEALTH, found)
+        self.judge(found)
 
     def rows_text(self) -> str:
         broker_keys = self.table.row_keys()

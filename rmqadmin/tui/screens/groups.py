@@ -146,7 +146,7 @@ class GroupsScreen(TableScreen):
             self.table.put(STATE, {key: state})
             if not state.lacks and state.owners is not None:
                 self.dashboard.pulse.groups.take_members(facts.group, state)
-            self.judge()
+            self.judge([key])
         self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:

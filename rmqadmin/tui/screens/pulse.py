@@ -89,9 +89,9 @@ class PulseScreen(DashboardScreen):
         self.worst.border_title, self.changes.border_title = "Furthest behind", "Changes"
         with Horizontal(id="wrong"):
             yield self.troubles
-            why = Detail(id="why")
-            why.border_title = "Why, and what to do"
-            yield why
+            self.beside = Detail(id="why")
+            self.beside.border_title = "Why, and what to do"
+            yield self.beside
         yield self.plots
         with Horizontal(id="below"):
             yield Vertical(self.brokers, self.worst, id="numbers")

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
 
-from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
@@ -69,6 +69,10 @@ class TableScreen(DashboardScreen):
         self._asked: set[str] = set()
         self._judged: dict[str, tuple[Any, ...]] = {}
         """What the state of each row was made from."""
+        self._wrong: Mapping[str, tuple[Finding, ...]] = {}
+        """What the pulse found wrong with the rows when they were judged."""
+        self._rows: Mapping[str, Any] = {}
+        """The rows as last read."""
 
     def make_table(self, **options: Any) -> RowTable:
         """Makes the table. ``options`` are those that every table takes."""
@@ -76,7 +80,8 @@ class TableScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         if self.HAS_DETAIL:
-            yield Horizontal(self.table, Detail(id="detail"), classes="panes")
+            self.beside = Detail(id="detail")
+            yield Horizontal(self.table, self.beside, classes="panes")
         else:
             yield self.table
 
@@ -126,7 +131,8 @@ class TableScreen(DashboardScreen):
         self.lacks, feed.problems, self._note = found.lacks, found.told(), found.note
         is_first = self.table.all_count == 0
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
-        self.judge()
+        self.judge(() if found.rows is self._rows else found.rows)
+        self._rows = found.rows
         if is_first:  # the worst row is known only now
             self.table.action_first()
         self.show_frame()
@@ -148,12 +154,11 @@ class TableScreen(DashboardScreen):
         feed.problems = [*feed.problems, *told]
         self.table.put(NUMBERS, known)
         self.numbers_known(numbers)
-        self.judge()
+        self.judge(wanted)
         if self.SAMPLED is not None:
             readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
             self.dashboard.pulse.take_rows(self.SAMPLED, readings)
             self.show_over_time()
-        self.show_frame()
 
     def row_reading(self, numbers: Any) -> RowReading:
         """The part of a row's numbers that is sampled."""
@@ -163,12 +168,16 @@ class TableScreen(DashboardScreen):
         self.judge()
         self.show_over_time()
 
-    def judge(self) -> None:
-        """Says what is wrong with each row: by itself, and by what the pulse knows."""
+    def judge(self, others: Iterable[str] = ()) -> None:
+        """Says what is wrong with rows, by themselves and by what the pulse knows: with all of which it has found
+        something else, and with ``others``."""
         if self.JUDGED_KIND is None:
             return
-        wrong, states = self.dashboard.pulse.findings(self.JUDGED_KIND), {}
-        for key, line in self.table.model.lines.items():
+        wrong, before, states = self.dashboard.pulse.findings(self.JUDGED_KIND), self._wrong, {}
+        self._wrong = wrong
+        for key in {*others, *(key for key in {**wrong, **before} if wrong.get(key) != before.get(key))}:
+            if (line := self.table.model.lines.get(key)) is None:
+                continue
             made_from = (*(line.parts.get(part) for part in self.JUDGED_BY), wrong.get(key, ()))
             error = line.errors.get(NUMBERS)
             if self._judged.get(key) != (*made_from, error):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.screens.table_screen import SORT_ASKED_AGAIN_MAX
+from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.topics import OUT_TPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.tables.rows import Line
 from rmqproto.bodies.groups import ConsumerConnection
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData, TopicStats
@@ -99,6 +101,40 @@ def test_the_clients_of_a_listed_group_are_asked_every_ten_seconds_though_there_
         assert asked == [name] * times
     groups.read_state(client, memory, facts)  # type: ignore[arg-type]
     assert asked == [name] * 3
+
+
+def test_only_rows_that_may_have_another_state_are_judged() -> None:
+    """Each refresh judged ten thousand topics three times, a third of the dashboard's cost at rest."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("300 topics", "1.0")
+        screen, judged = driver.app.screen, list[str]()
+        assert isinstance(screen, TopicsScreen)
+
+        class Noting(dict[str, Line]):
+            def get(self, key: str, default: Any = None) -> Any:
+                judged.append(key)
+                return super().get(key, default)
+
+        screen.table.model.lines = Noting(screen.table.model.lines)
+        screen.judge()
+        assert judged == []
+        screen.judge(["many-007"])
+        assert set(judged) == {"many-007"}
+
+    drive(ManyTopics, test, now_ms=NOW_MS, interval_s=60.0)
+
+
+def test_the_sheet_of_keys_is_one_text() -> None:
+    """A widget for each key took longer than any other key of the dashboard."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("question_mark")
+        await driver.until_shown("everywhere", "Pulse")
+        assert len(driver.app.screen.query("#keys *")) == 1
+
+    drive(FixedClient, test, now_ms=NOW_MS)
 
 
 @pytest.mark.slow
