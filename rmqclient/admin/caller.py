@@ -38,7 +38,7 @@ class AskedHow(TypedDict, total=False):
 
 
 class AdminCaller:
-    """Base of the admin client: one socket per address, opened at the first call. Usable from any thread."""
+    """Base of the admin client, whose connections are opened when they are needed. Usable from any thread."""
 
     def __init__(
         self,

@@ -1,15 +1,18 @@
 """The blocking client against a peer that behaves like real servers on bad days."""
 
+import socket
+import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from rmqclient.blocking import BlockingClient
+from rmqclient import blocking
+from rmqclient.blocking import CONNECTIONS_MAX, BlockingClient
 from rmqproto.codes import RequestCode
-from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError
+from rmqproto.errors import ConnectError, NotConnectedError, ProtocolError, RefusedError, RequestTimeoutError
 from rmqproto.headers.tables import GroupHeader
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
@@ -168,7 +171,7 @@ def test_threads_at_one_address_get_each_their_own_answer() -> None:
             thread.join()
         assert len(got) == 160
         assert all(own == answered for own, answered in got)
-        assert peer.connections == 1
+        assert peer.connections <= CONNECTIONS_MAX
 
 
 def waiting(client: BlockingClient, address: str) -> tuple[threading.Thread, list[Exception]]:
@@ -185,16 +188,90 @@ def waiting(client: BlockingClient, address: str) -> tuple[threading.Thread, lis
     return thread, caught
 
 
+def some_wait(client: BlockingClient, peer: Peer, count: int) -> list[tuple[threading.Thread, list[Exception]]]:
+    """Threads that ask and get no answer."""
+    threads = [waiting(client, peer.address) for _ in range(count)]
+    peer.wait_for(lambda: len(peer.requests) == count)
+    return threads
+
+
+@pytest.fixture
+def slow() -> Iterator[Peer]:
+    """Answers requests that have a body."""
+    with Peer(lambda request: echo(request) if request.body else None) as peer:
+        yield peer
+
+
+def test_a_slow_answer_keeps_nobody_from_asking(slow: Peer) -> None:
+    """A broker that has to ask a silent client for an answer answers other questions meanwhile."""
+    with BlockingClient() as client:
+        some_wait(client, slow, CONNECTIONS_MAX - 1)
+        assert client.request(slow.address, CODE, body=b"x").body == b"x"
+        assert client.request(slow.address, CODE, body=b"y").body == b"y"
+        assert slow.connections == CONNECTIONS_MAX
+
+
+def test_waiting_for_other_threads_requests_counts_against_the_time(slow: Peer) -> None:
+    with BlockingClient() as client:
+        some_wait(client, slow, CONNECTIONS_MAX)
+        with pytest.raises(RequestTimeoutError, match="busy"):
+            client.request(slow.address, CODE, timeout_s=SOON_S)
+        assert slow.connections == CONNECTIONS_MAX
+
+
+def test_one_thread_at_a_time_tries_a_server_that_does_not_take_connections() -> None:
+    """A server whose handshake never ends."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        BlockingClient(tls=ssl.create_default_context()) as client,
+    ):
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        waiting(client, address)
+        with listener.accept()[0]:
+            with pytest.raises(RequestTimeoutError, match="busy"):
+                client.request(address, CODE, timeout_s=SOON_S)
+            listener.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+            client.cancel()
+
+
+def test_the_next_thread_tries_a_server_that_could_not_be_connected_to() -> None:
+    with Peer(echo) as peer, BlockingClient() as client:
+        peer.hang_up()
+        for _ in range(2):
+            thread, caught = waiting(client, peer.address)
+            thread.join(20)
+            assert [type(error) for error in caught] == [NotConnectedError]
+
+
+def test_a_server_that_answers_others_is_not_called_silent(slow: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "SILENT_AFTER_S", 0.0)
+    told: list[tuple[str, bool]] = []
+    with BlockingClient() as client:
+        client.request(slow.address, CODE, body=b"x")
+        client.on_silence = lambda address, is_silent: told.append((address, is_silent))
+        some_wait(client, slow, 2)
+        with pytest.raises(RequestTimeoutError) as caught:
+            client.request(slow.address, CODE, timeout_s=SOON_S)
+        assert caught.value.hint == "Whether it was carried out is unknown."
+        assert not told
+
+
 @pytest.mark.parametrize("end", [BlockingClient.cancel, BlockingClient.close])
-def test_whoever_waits_can_be_woken(end: Callable[[BlockingClient], None]) -> None:
-    """The dashboard may leave a screen while its thread waits for a hanging broker."""
-    with Peer(lambda request: None) as peer, BlockingClient() as client:
-        thread, caught = waiting(client, peer.address)
-        peer.wait_for(lambda: bool(peer.requests))
-        end(client)
-        thread.join(20)
-        assert [type(error) for error in caught] == [ConnectError]
-        assert "cancelled" in str(caught[0])
+@pytest.mark.parametrize("count", [1, CONNECTIONS_MAX])
+def test_whoever_waits_can_be_woken(end: Callable[[BlockingClient], None], count: int, slow: Peer) -> None:
+    """The dashboard may leave a screen while its threads wait for a hanging broker, or for one that does."""
+    with BlockingClient() as client:
+        threads = some_wait(client, slow, count)
+        threads += [waiting(client, slow.address) for _ in range(count)]
+        for thread, _ in threads:
+            while thread.is_alive():  # it may not have asked yet
+                end(client)
+                thread.join(SOON_S)
+        errors = [error for _, caught in threads for error in caught]
+        assert {type(error) for error in errors} == {ConnectError}
+        assert all("cancelled" in str(error) for error in errors)
 
 
 def test_a_client_whose_requests_were_cancelled_is_still_of_use() -> None:
@@ -213,16 +290,6 @@ def test_a_connection_on_which_nobody_waits_stays_when_others_are_woken() -> Non
             assert client.request(peer.address, CODE, body=b"x").body == b"x"
             client.cancel()
         assert peer.connections == 1
-
-
-def test_waiting_for_another_threads_request_counts_against_the_time() -> None:
-    with Peer(lambda request: None) as peer, BlockingClient() as client:
-        thread, _ = waiting(client, peer.address)
-        peer.wait_for(lambda: bool(peer.requests))
-        with pytest.raises(RequestTimeoutError, match="busy"):
-            client.request(peer.address, CODE, timeout_s=SOON_S)
-        client.cancel()
-        thread.join(20)
 
 
 def test_the_blocking_client_loads_no_event_loop() -> None:

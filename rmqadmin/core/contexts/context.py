@@ -22,7 +22,7 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 TIMEOUT_DEFAULT_S = 5.0
 
 ASKED_AT_ONCE_DEFAULT, ASKED_AT_ONCE_MAX = 16, 64
-"""How many servers a command asks at once: threads that wait for them; each server has one socket."""
+"""How many servers a command asks at once: threads that wait for them."""
 
 SECONDS_MAX = 86_400
 """A day: longer than anybody waits for an answer, or between two ticks."""
