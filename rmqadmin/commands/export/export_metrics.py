@@ -15,7 +15,6 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.exports import TOPIC_PUT, day_count, export, read_stats, user_groups, user_topics
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
-from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 
@@ -121,14 +120,9 @@ def _measured(admin: AdminClient, broker: BrokerData, addr: str) -> Measured:
 def _client_versions(admin: AdminClient, broker: BrokerData, groups: Sequence[str]) -> list[str]:
     """The versions as mqadmin writes them: ``JAVA%V5_5_0``. A group whose clients are unknown is left out, as in
     mqadmin."""
-    found: set[str] = set()
-    for group in groups:
-        try:
-            clients = read_clients(admin, [broker], group)
-        except RocketMQError:
-            continue
-        found |= {f"{client.language}%{version_name(client.version)}" for client in clients.connections.values()}
-    return sorted(found)
+    found = targets.ask_each(lambda group: targets.or_none(lambda: read_clients(admin, [broker], group)), groups)
+    clients = [client for one in found if one is not None for client in one.connections.values()]
+    return sorted({f"{client.language}%{version_name(client.version)}" for client in clients})
 
 
 # --- mqadmin's file --------------------------------------------------------------------------------------------------

@@ -171,8 +171,8 @@ class _Reading(msgspec.Struct, frozen=True):
 
 class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     """How groups are read. ``members`` asks their clients, on its own connections, because a broker takes 10 s to
-    answer for a silent client and would hold up others; None asks no clients. ``sample_s``: the time between the two
-    readings of a group that lags; 0 for one reading."""
+    answer for a silent client, and many would hold up others; None asks no clients. ``sample_s``: the time between the
+    two readings of a group that lags; 0 for one reading."""
 
     admin: AdminClient
     members: AdminClient | None
@@ -278,24 +278,28 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         addrs = {broker.broker_name: addr for broker in brokers if (addr := broker.selected_addr()) is not None}
         behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
         behind.sort(key=lambda pair: pair[1].last_timestamp)
-        begins: dict[tuple[str, str], dict[MessageQueue, int]] = {}
-        found = {}
-        for at, (queue, entry) in enumerate(behind):
+        places = sorted({(addrs[queue.broker_name], queue.topic) for queue, _ in behind if queue.broker_name in addrs})
+        found = targets.ask_each(lambda place: read_min_offsets(self.admin, *place), places)
+        begins = dict(zip(places, found, strict=True))
+        reserved_ms = {addr: self.settings.reserved_ms(self.admin, addr) for addr, _ in places}
+
+        def detail(of: tuple[int, tuple[MessageQueue, ConsumeOffset]]) -> dict[str, Any]:
+            at, (queue, entry) = of
             addr = addrs.get(queue.broker_name)
             if addr is None:
-                continue
-            if (addr, queue.topic) not in begins:
-                begins[addr, queue.topic] = read_min_offsets(self.admin, addr, queue.topic)
+                return {}
             min_offset = begins[addr, queue.topic].get(queue)
             stored_ms = None
             if at < self.queues_dated_max:
                 first = max(entry.consumer_offset, min_offset or 0)  # deleted messages cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = {
+            return {
                 "min_offset": min_offset,
                 "oldest_waiting_ms": stored_ms,
-                "reserved_ms": self.settings.reserved_ms(self.admin, addr),
+                "reserved_ms": reserved_ms[addr],
                 "broker_addr": addr,
             }
-        return found
+
+        details = targets.ask_each(detail, list(enumerate(behind)))
+        return {queue: of_queue for (queue, _), of_queue in zip(behind, details, strict=True)}

@@ -16,9 +16,10 @@ from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_r
 from rmqadmin.core.servers.meant_brokers import kind_of_server
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqclient.addresses import parse_addresses
+from rmqclient.admin.caller import body_of
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
@@ -262,6 +263,8 @@ def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
     with fewer read than write queues."""
 
     def asked(broker: BrokerFacts) -> BrokerFacts:
+        if not broker.is_master or broker.replica.error is not None:
+            return broker
         own, replica = facts.own_topics(broker), broker.replica
         uneven = uneven_topics(own)
         names = [*uneven, *(name for name in sorted(own) if name not in uneven)][: facts.share]
@@ -275,10 +278,7 @@ def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
             return msgspec.structs.replace(broker, unread_error=str(error))
         return msgspec.structs.replace(broker, unread={name: queues for name, queues in found.items() if queues})
 
-    brokers = [
-        asked(broker) if broker.is_master and broker.replica.error is None else broker for broker in facts.brokers
-    ]
-    return msgspec.structs.replace(facts, brokers=brokers)
+    return msgspec.structs.replace(facts, brokers=targets.ask_each(asked, facts.brokers))
 
 
 def uneven_topics(own: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
@@ -291,18 +291,14 @@ def is_uneven(config: TopicConfig) -> bool:
 
 
 def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]) -> NamesrvFacts:
-    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
-
-    def ask(topic: str) -> TopicRoute:
-        header = RouteHeader(topic=topic, accept_standard_json_only=True)
-        return admin.read(namesrv.addr, code, header, TopicRoute)
-
+    headers = [RouteHeader(topic=topic, accept_standard_json_only=True) for topic in topics]
+    accept = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
     try:
-        found = targets.ask_each(lambda topic: targets.unless_gone(lambda: ask(topic)), topics)
+        answers = admin.call_all(namesrv.addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers, accept)
+        known = [(topic, one) for topic, one in zip(topics, answers, strict=True) if one.code == ResponseCode.SUCCESS]
+        return msgspec.structs.replace(namesrv, routes={topic: body_of(one, TopicRoute) for topic, one in known})
     except RocketMQError as error:
         return msgspec.structs.replace(namesrv, routes_error=str(error))
-    routes = {topic: route for topic, route in zip(topics, found, strict=True) if route is not None}
-    return msgspec.structs.replace(namesrv, routes=routes)
 
 
 def _now_ms() -> int:

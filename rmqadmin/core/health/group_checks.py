@@ -1,7 +1,7 @@
 """What is wrong with a group: messages lost or soon to be lost, members with different subscriptions, queues that
 nobody consumes or that stand still, a growing lag."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
@@ -15,7 +15,6 @@ from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, Subject
 from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.units import at_least, count, duration, elapsed, rate
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError
 from rmqproto.names import (
     DLQ_PREFIX,
     REVIVE_GROUP,
@@ -329,33 +328,38 @@ def read_ahead(admin: AdminClient, master: BrokerFacts) -> dict[str, list[str]]:
     count = min(int(text), _REVIVE_QUEUES_MAX) if text.isdecimal() else _REVIVE_QUEUES_DEFAULT
     behind = replica.count(_TIMER_BEHIND) or 0
     reads = {
-        "delayed messages come late or never": [*_delay_levels(admin, addr)],
+        "delayed messages come late or never": _delay_levels(admin, addr),
         "half messages are not asked about": [
             ahead for topic in halves for ahead in _committed(admin, addr, TRANSACTION_GROUP, topic, 1)
         ],
-        "messages that POP consumers did not acknowledge do not come back": [
-            *_committed(admin, addr, REVIVE_GROUP, revive_topic(replica.cluster), count)
-        ],
+        "messages that POP consumers did not acknowledge do not come back": _committed(
+            admin, addr, REVIVE_GROUP, revive_topic(replica.cluster), count
+        ),
         "timers are lost": [f"the timer topic (by {-behind:,})"] if behind < 0 else [],
     }
     return {effect: ahead for effect, ahead in reads.items() if ahead}
 
 
-def _delay_levels(admin: AdminClient, addr: str) -> Iterator[str]:
-    try:
-        for level, offset in sorted(admin.delay_offsets(addr).offset_table.items()):
-            if offset > 0 and offset > (end := admin.max_offset(addr, SCHEDULE_TOPIC, level - 1)):
-                yield f"delay level {level} ({offset:,} of {end:,})"
-    except RocketMQError:
-        return
+def _delay_levels(admin: AdminClient, addr: str) -> list[str]:
+    def ahead(of: tuple[int, int]) -> str | None:
+        level, offset = of
+        return _beyond(offset, f"delay level {level}", lambda: admin.max_offset(addr, SCHEDULE_TOPIC, level - 1))
+
+    told = targets.or_none(lambda: admin.delay_offsets(addr))
+    offsets = {} if told is None else told.offset_table
+    return list(filter(None, targets.ask_each(ahead, sorted(offsets.items()))))
 
 
-def _committed(admin: AdminClient, addr: str, group: str, topic: str, queue_count: int) -> Iterator[str]:
+def _committed(admin: AdminClient, addr: str, group: str, topic: str, queue_count: int) -> list[str]:
     """Queues of a topic that end before the group's committed offset. The offset is read first: ends only grow."""
-    try:
-        for queue_id in range(queue_count):
-            offset = admin.consumer_offset(addr, group, topic, queue_id)
-            if offset and offset > (end := admin.max_offset(addr, topic, queue_id)):
-                yield f"{topic}/{queue_id} ({offset:,} of {end:,})"
-    except RocketMQError:
-        return
+
+    def ahead(queue_id: int) -> str | None:
+        offset = targets.or_none(lambda: admin.consumer_offset(addr, group, topic, queue_id))
+        return _beyond(offset, f"{topic}/{queue_id}", lambda: admin.max_offset(addr, topic, queue_id))
+
+    return list(filter(None, targets.ask_each(ahead, range(queue_count))))
+
+
+def _beyond(offset: int | None, what: str, read_end: Callable[[], int]) -> str | None:
+    end = targets.or_none(read_end) if offset and offset > 0 else None
+    return None if not offset or end is None or offset <= end else f"{what} ({offset:,} of {end:,})"
