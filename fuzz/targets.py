@@ -51,7 +51,6 @@ from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2
-from rmqserver.doors.grpc.http2_frames import StreamAsked, StreamEnded
 from rmqserver.namesrv import register_body
 from rmqserver.store.timers.timer_check import DeliveryNote
 
@@ -227,10 +226,8 @@ def http2(data: bytes) -> None:
         size = 1 + data[at] % 64
         assert not connection.has_more, "these are too few bytes for so many frames"
         for event in connection.received(data[at : at + size]):
-            if isinstance(event, StreamEnded) or (isinstance(event, StreamAsked) and event.data is not None):
-                connection.begin(event.stream, b"\x88")
-                connection.send(event.stream, bytes(100))
-                connection.end(event.stream, b"\x88")
+            if event.is_last:
+                connection.put(event.stream, b"\x88", bytes(100), b"\x88")
         at += size
     connection.to_send()
     assert 0 <= connection.queued_bytes <= 100 * STREAMS_MAX

@@ -1,5 +1,4 @@
-"""The bytes of calls in HTTP/2: heads and trailers, deadlines, messages behind their heads, and the answers that are
-written without an object of protobuf."""
+"""The bytes of calls in HTTP/2: heads and trailers, deadlines, and messages behind their heads."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from urllib.parse import quote
 
 from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.call_checks import BODY_TOO_LARGE
-from rmqserver.doors.grpc.codes import OK, GrpcStatus
-from rmqserver.doors.grpc.http2_frames import AnswerEnds, Metadata
+from rmqserver.doors.grpc.codes import GrpcStatus
+from rmqserver.doors.grpc.http2_frames import Metadata
 
 MESSAGE_SIZE_MAX_BYTES = 8 << 20
 """A message of a client, unpacked."""
@@ -24,13 +23,8 @@ _SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n":
 HEAD = encode_block([(b":status", b"200"), (b"content-type", b"application/grpc")])
 NO_GRPC = encode_block([(b":status", b"415")])
 DONE = encode_block([(b"grpc-status", b"0")])
-ENDS = AnswerEnds(HEAD, DONE)
 _TEXT_MAX = 1000
 """Characters of a status that are told: its header is to fit one frame."""
-
-_OK = OK.SerializeToString()
-_STATUS_OK = b"\x0a%c%b" % (len(_OK), _OK)
-"""The first field of every answer that we make here."""
 
 
 def framed(message: bytes) -> bytes:
@@ -73,37 +67,3 @@ def wait_s_of(text: bytes | None) -> float | None:
         return None
     seconds = int(text[:-1]) * _SECONDS_OF_UNIT[text[-1:]]
     return seconds if seconds <= DAY_S else None
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-def sent_answer(message_id: bytes, queue_offset: int) -> bytes:
-    """The bytes of a SendMessageResponse for one stored message."""
-    size = len(message_id)
-    offset = b"\x20" + _varint(queue_offset) if queue_offset else b""
-    entry_size = len(_STATUS_OK) + 4 + 2 * size + len(offset)
-    return b"%b\x12%c%b\x12%c%b\x1a%c%b%b" % (
-        _STATUS_OK, entry_size, _STATUS_OK, size, message_id, size, message_id, offset,
-    )  # fmt: skip
-
-
-def acked_answer(message_id: bytes, receipt: bytes) -> bytes:
-    """The bytes of an AckMessageResponse for one message that was acknowledged."""
-    entry = b"\x0a%c%b\x12%b%b\x1a%c%b" % (
-        len(message_id), message_id, _varint(len(receipt)), receipt, len(_OK), _OK,
-    )  # fmt: skip
-    return b"%b\x12%b%b" % (_STATUS_OK, _varint(len(entry)), entry)
-
-
-def _varint(value: int) -> bytes:
-    if value < 1 << 7:
-        return b"%c" % value
-    if value < 1 << 14:
-        return b"%c%c" % (value & 127 | 128, value >> 7)
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

@@ -16,7 +16,7 @@ from rmqproto.errors import ProtocolError
 from rmqserver.core import HeaderDecoder
 from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, Headers
 from rmqserver.doors.grpc import http2_frames as frames
-from rmqserver.doors.grpc.http2_frames import FRAME_HEAD, U32, Broken, ErrorCode, StreamAsked, StreamEvent, frame
+from rmqserver.doors.grpc.http2_frames import FRAME_HEAD, U32, Broken, ErrorCode, StreamEvent, frame
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
@@ -34,6 +34,10 @@ SETTINGS_AT_ONCE_MAX = 12
 CANCELLED_MAX = STREAMS_MAX
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask. At its end it cancels
 all that it has."""
+
+
+_END = frames.END_HEADERS | frames.END_STREAM
+"""Flags of trailers."""
 
 
 class _Stream(msgspec.Struct, gc=False):
@@ -82,8 +86,8 @@ class Http2:
         self._events: list[StreamEvent] = []
         self._gone: set[int] = set()
         self._cancelled_count = 0
-        self._queued: dict[int, deque[tuple[bytes | memoryview, bool]]] = {}
-        """Data that waits for a window, by stream; what is True is the trailers' block, which ends the stream."""
+        self._queued: dict[int, deque[tuple[memoryview, bytes]]] = {}
+        """Data that waits for a window, by stream, and the trailers behind it, if these end the stream."""
         self._has_more_room = False
         self._before_block = b""
         self.queued_bytes = 0
@@ -111,7 +115,8 @@ class Http2:
         if self._gone:
             # What a client cancels with the same bytes is over before it can be answered, and is not begun.
             gone, self._gone = self._gone, set()
-            events = [*map(frames.StreamGone, sorted(gone)), *(event for event in events if event.stream not in gone)]
+            left = (event for event in events if event.stream not in gone)
+            events = [*(StreamEvent(stream, is_gone=True) for stream in sorted(gone)), *left]
         return events
 
     def _take_frames(self, data: bytes) -> int:
@@ -130,8 +135,8 @@ class Http2:
                     self._uncredited_bytes += len(body)
                     self._take_request(stream, headers, body)
                     continue
-            high, low, kind, flags, stream = FRAME_HEAD.unpack_from(data, at)
-            size = high << 8 | low
+            size_and_kind, flags, stream = FRAME_HEAD.unpack_from(data, at)
+            size, kind = size_and_kind >> 8, size_and_kind & 255
             if size > FRAME_SIZE_MAX_BYTES:
                 text = f"a frame of {size} bytes is longer than {FRAME_SIZE_MAX_BYTES}"
                 raise Broken(text, ErrorCode.FRAME_SIZE_ERROR)
@@ -202,11 +207,11 @@ class Http2:
         found = self._streams.get(stream)
         if found is not None:  # trailers
             if found.has_peer_ended or data is None:
-                self._break_stream(
-                    stream, ErrorCode.STREAM_CLOSED if found.has_peer_ended else ErrorCode.PROTOCOL_ERROR
-                )
+                code = ErrorCode.STREAM_CLOSED if found.has_peer_ended else ErrorCode.PROTOCOL_ERROR
+                self._break_stream(stream, code)
             else:
-                self._peer_ended(stream, found)
+                found.has_peer_ended = True
+                self._events.append(StreamEvent(stream, is_last=True))
             return
         if not stream & 1 or stream <= self._last_stream:
             raise Broken(f"stream {stream} cannot be opened now")
@@ -216,8 +221,9 @@ class Http2:
         elif (metadata := frames.metadata_of(headers)) is None:
             self._tell_reset(stream, ErrorCode.PROTOCOL_ERROR)
         else:
-            self._streams[stream] = _Stream(self._first_room, data is not None)
-            self._events.append(StreamAsked(stream, metadata, data))
+            is_whole = data is not None
+            self._streams[stream] = _Stream(self._first_room, is_whole)
+            self._events.append(StreamEvent(stream, metadata, data or b"", is_whole))
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         """Windows open again as soon as data has come: the caller limits how much it keeps."""
@@ -233,26 +239,20 @@ class Http2:
             return
         if flags & frames.PADDED:
             payload = frames.unpadded(payload)
-        if payload:
-            self._events.append(frames.StreamData(stream, payload))
-        if flags & frames.END_STREAM:
-            self._peer_ended(stream, found)
-            return
+        found.has_peer_ended = bool(flags & frames.END_STREAM)
+        if payload or found.has_peer_ended:
+            self._events.append(StreamEvent(stream, None, payload, found.has_peer_ended))
         found.uncredited_bytes += size
         if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2:
             self._out.append(frame(frames.WINDOW_UPDATE, 0, stream, U32.pack(found.uncredited_bytes)))
             found.uncredited_bytes = 0
-
-    def _peer_ended(self, stream: int, found: _Stream) -> None:
-        found.has_peer_ended = True
-        self._events.append(frames.StreamEnded(stream))
 
     def _take_reset(self, flags: int, stream: int, payload: bytes) -> None:
         self._check_known(stream)
         if stream in self._streams:
             self._lose(stream)
         elif U32.unpack(payload)[0] == ErrorCode.CANCEL:  # it crosses the end of the answer, which nobody reads
-            self._events.append(frames.StreamGone(stream))
+            self._events.append(StreamEvent(stream, is_gone=True))
 
     def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & frames.ACK:
@@ -318,44 +318,31 @@ class Http2:
 
     # --- bytes out ---------------------------------------------------------------------------------------------------
 
-    def begin(self, stream: int, block: bytes, *, is_all: bool = False) -> None:
-        """Sends the head of an answer; ``is_all``: nothing follows."""
-        if stream in self._streams:
-            self._put_headers(stream, block, is_last=is_all)
-
-    def send(self, stream: int, data: bytes) -> None:
-        """Sends a part of an answer, as the peer's windows allow."""
-        if stream not in self._streams:
-            return
-        self._queued.setdefault(stream, deque()).append((memoryview(data), False))  # what is cut off is not copied
-        self.queued_bytes += len(data)
-        self._send_queued(stream)
-
-    def end(self, stream: int, block: bytes) -> None:
-        """Sends the trailers, behind all data of the stream."""
-        if stream in self._queued:
-            self._queued[stream].append((block, True))
-        elif stream in self._streams:
-            self._put_headers(stream, block, is_last=True)
-
-    def answer(self, stream: int, data: bytes, ends: frames.AnswerEnds) -> None:
-        """Sends a whole answer, if nothing was sent on the stream before."""
+    def put(self, stream: int, head: bytes = b"", data: bytes = b"", trailers: bytes = b"") -> None:
+        """Sends what is given of an answer, as the peer's windows allow; the trailers' block ends it."""
         found, size = self._streams.get(stream), len(data)
         if found is None:
             return
         fits = size <= found.room and size <= self._room and size <= FRAME_SIZE_MAX_BYTES
-        if not fits or not found.has_peer_ended or self._before_block:
-            self.begin(stream, ends.head)
-            self.send(stream, data)
-            self.end(stream, ends.trailers)
+        if head and trailers and fits and found.has_peer_ended and not self._before_block:  # nearly every answer
+            self._room -= size
+            self._out += (
+                FRAME_HEAD.pack(len(head) << 8 | frames.HEADERS, frames.END_HEADERS, stream), head,
+                FRAME_HEAD.pack(size << 8 | frames.DATA, 0, stream), data,
+                FRAME_HEAD.pack(len(trailers) << 8 | frames.HEADERS, _END, stream), trailers,
+            )  # fmt: skip
+            self._ended_well(stream)
             return
-        self._room -= size
-        number = U32.pack(stream)
-        self._out += (
-            ends.before_head, number, ends.head, U32.pack(size << 8 | frames.DATA), b"\0", number, data,
-            ends.before_trailers, number, ends.trailers,
-        )  # fmt: skip
-        self._ended_well(stream)
+        if head:
+            self._put_headers(stream, head)
+        if data or stream in self._queued:
+            self._queued.setdefault(stream, deque()).append(
+                (memoryview(data), trailers)
+            )  # what is cut off is not copied
+            self.queued_bytes += size
+            self._send_queued(stream)
+        elif trailers:
+            self._put_trailers(stream, trailers)
 
     def unanswered(self) -> list[int]:
         """The streams of which no end of an answer was given."""
@@ -386,13 +373,15 @@ class Http2:
         out, self._out = self._out, []
         return b"".join(out)
 
-    def _put_headers(self, stream: int, block: bytes | memoryview, *, is_last: bool) -> None:
+    def _put_headers(self, stream: int, block: bytes, flags: int = frames.END_HEADERS) -> None:
         block, self._before_block = self._before_block + block, b""
-        self._out.append(frame(frames.HEADERS, frames.END_HEADERS | is_last, stream, block))
-        if is_last:
-            if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
-                self._tell_reset(stream, ErrorCode.NO_ERROR)
-            self._ended_well(stream)
+        self._out.append(frame(frames.HEADERS, flags, stream, block))
+
+    def _put_trailers(self, stream: int, block: bytes) -> None:
+        self._put_headers(stream, block, _END)
+        if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
+            self._tell_reset(stream, ErrorCode.NO_ERROR)
+        self._ended_well(stream)
 
     def _ended_well(self, stream: int) -> None:
         self._forget(stream)
@@ -404,29 +393,26 @@ class Http2:
     def _send_queued(self, stream: int) -> None:
         queue, found = self._queued[stream], self._streams[stream]
         while queue:
-            part, is_block = queue[0]
-            if is_block:
+            data, trailers = queue.popleft()
+            while data:
+                room = min(found.room, self._room, FRAME_SIZE_MAX_BYTES)
+                if room <= 0:
+                    queue.appendleft((data, trailers))
+                    return
+                part, data = data[:room], data[room:]
+                self._out.append(frame(frames.DATA, 0, stream, part))
+                found.room -= len(part)
+                self._room -= len(part)
+                self.queued_bytes -= len(part)
+            if trailers:
                 del self._queued[stream]
-                self._put_headers(stream, part, is_last=True)
+                self._put_trailers(stream, trailers)
                 return
-            room = min(found.room, self._room, FRAME_SIZE_MAX_BYTES)
-            if room <= 0:
-                return
-            data, rest = part[:room], part[room:]
-            self._out.append(frame(frames.DATA, 0, stream, data))
-            found.room -= len(data)
-            self._room -= len(data)
-            self.queued_bytes -= len(data)
-            if rest:
-                queue[0] = rest, False
-            else:
-                queue.popleft()
         del self._queued[stream]
 
     def _forget(self, stream: int) -> None:
         del self._streams[stream]
-        if stream in self._queued:
-            self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream) if not is_block)
+        self.queued_bytes -= sum(len(data) for data, _ in self._queued.pop(stream, ()))
 
 
 def _window_error(more: int) -> ErrorCode:

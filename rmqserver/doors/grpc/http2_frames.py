@@ -15,8 +15,8 @@ FIRST_WINDOW_BYTES = 65_535
 NUMBER = 0x7FFF_FFFF
 """The bits of a stream or a window; the one above is reserved."""
 
-# length u24, as u16 and u8 | type u8 | flags u8 | stream u32
-FRAME_HEAD = struct.Struct(">HBBBI")
+# length u24 and type u8, as u32 | flags u8 | stream u32
+FRAME_HEAD = struct.Struct(">IBI")
 U32, TWO_U32 = struct.Struct(">I"), struct.Struct(">II")
 SETTING = struct.Struct(">HI")
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
@@ -52,8 +52,7 @@ class Broken(Exception):
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview) -> bytes:
-    size = len(payload)
-    return FRAME_HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
+    return FRAME_HEAD.pack(len(payload) << 8 | kind, flags, stream) + payload
 
 
 def check_shape(kind: int, stream: int, size_bytes: int) -> None:
@@ -115,49 +114,12 @@ def metadata_of(headers: Headers) -> Metadata | None:
 # --- what a peer says -------------------------------------------------------------------------------------------------
 
 
-class StreamAsked(msgspec.Struct, frozen=True, gc=False):
-    """A request begins. ``data`` is its whole body, if that has come with it: the client sends no more on this
-    stream."""
+class StreamEvent(msgspec.Struct, frozen=True, gc=False):
+    """What a client says on a stream: ``metadata`` begins a request, ``data`` is a part of its body, and after
+    ``is_last`` the client only reads. With ``is_gone`` it has cancelled the stream, or broken its rules."""
 
     stream: int
-    metadata: Metadata
-    data: bytes | None = None
-
-
-class StreamData(msgspec.Struct, frozen=True, gc=False):
-    """Bytes of a request's body."""
-
-    stream: int
-    data: bytes
-
-
-class StreamEnded(msgspec.Struct, frozen=True, gc=False):
-    """The client sends no more on this stream; it may still read."""
-
-    stream: int
-
-
-class StreamGone(msgspec.Struct, frozen=True, gc=False):
-    """The client has cancelled the stream, or broken its rules."""
-
-    stream: int
-
-
-StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-class AnswerEnds:
-    """Head and trailers of whole answers, with the beginnings of their frames, which are the same each time."""
-
-    def __init__(self, head: bytes, trailers: bytes):
-        self.head, self.trailers = head, trailers
-        self.before_head = _begin_of_frame(head, END_HEADERS)
-        self.before_trailers = _begin_of_frame(trailers, END_HEADERS | END_STREAM)
-
-
-def _begin_of_frame(block: bytes, flags: int) -> bytes:
-    """What stands before the stream's number."""
-    return frame(HEADERS, flags, 0, block)[:5]
+    metadata: Metadata | None = None
+    data: bytes = b""
+    is_last: bool = False
+    is_gone: bool = False

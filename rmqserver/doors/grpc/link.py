@@ -17,11 +17,11 @@ from rmqserver.doors.grpc import call_bytes
 from rmqserver.doors.grpc.call_checks import BODY_TOO_LARGE
 from rmqserver.doors.grpc.codes import CallRefused, GrpcStatus
 from rmqserver.doors.grpc.http2 import Http2
-from rmqserver.doors.grpc.http2_frames import StreamAsked, StreamData, StreamEnded, StreamEvent, StreamGone
 from rmqserver.doors.grpc.messages import CLASSES
 
 if TYPE_CHECKING:
     from rmqproto.codes import RequestCode
+    from rmqserver.doors.grpc.http2_frames import Metadata, StreamEvent
     from rmqserver.operation import GoOn
     from rmqserver.remoting.connection import Connection
 
@@ -40,11 +40,9 @@ class CallKind:
         self, name: str, code: RequestCode | None, take: Callable[[GrpcCall, Any], None],
         refuse: Callable[[GrpcCall, CallRefused], None] | None = None, *, is_stream: bool = False,
     ):  # fmt: skip
-        self.name, self.code = name, code
-        self.is_stream = is_stream
+        self.name, self.code, self.take, self.is_stream = name, code, take, is_stream
         self.request = CLASSES["TelemetryCommand" if is_stream else f"{name}Request"]
         self._response = CLASSES["TelemetryCommand" if is_stream else f"{name}Response"]
-        self.take = take
         self.refuse = refuse or self.refuse_at_once
 
     def refuse_at_once(self, call: GrpcCall, refusal: CallRefused) -> None:
@@ -73,7 +71,7 @@ class GrpcCall:
         "kind", "link", "local_addr", "local_host", "metadata", "on_lost", "real_address", "user",
     )  # fmt: skip
 
-    def __init__(self, link: Link, stream: int, kind: CallKind, metadata: dict[bytes, bytes]):
+    def __init__(self, link: Link, stream: int, kind: CallKind, metadata: Metadata):
         connection = link.connection
         self.link, self.kind, self.metadata = link, kind, metadata
         self.address, self.born_host = connection.address, connection.born_host
@@ -105,24 +103,36 @@ class GrpcCall:
 
     # --- what the client sends ---------------------------------------------------------------------------------------
 
-    def received(self, data: bytes) -> None:
-        self._begun += data
-        self.link.message_bytes += len(data)
-        while not self.closed and len(self._begun) >= call_bytes.FRAME.size:
-            compressed, size = call_bytes.FRAME.unpack_from(self._begun)
-            if size > call_bytes.MESSAGE_SIZE_MAX_BYTES:
-                return self.link.service.refuse(self, BODY_TOO_LARGE)
-            if compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
-                return self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
-            if len(self._begun) < call_bytes.FRAME.size + size:
-                return None
-            message = bytes(self._begun[call_bytes.FRAME.size : call_bytes.FRAME.size + size])
-            del self._begun[: call_bytes.FRAME.size + size]
-            self.link.message_bytes -= call_bytes.FRAME.size + size
-            self._take(message, is_packed=bool(compressed))
-        return None
+    def received(self, event: StreamEvent) -> None:
+        if event.is_gone:
+            self.cancelled()
+            return
+        self._begun += event.data
+        self.link.message_bytes += len(event.data)
+        while not self.closed and self._take_message():
+            pass
+        if event.is_last and not self.closed:
+            self._client_is_done()
 
-    def client_is_done(self) -> None:
+    def _take_message(self) -> bool:
+        """Takes the next one, if it has come whole."""
+        if len(self._begun) < call_bytes.FRAME.size:
+            return False
+        compressed, size = call_bytes.FRAME.unpack_from(self._begun)
+        after = call_bytes.FRAME.size + size
+        if size > call_bytes.MESSAGE_SIZE_MAX_BYTES:
+            self.link.service.refuse(self, BODY_TOO_LARGE)
+        elif compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
+            self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
+        elif len(self._begun) >= after:
+            message = bytes(self._begun[call_bytes.FRAME.size : after])
+            del self._begun[:after]
+            self.link.message_bytes -= after
+            self._take(message, is_packed=bool(compressed))
+            return True
+        return False
+
+    def _client_is_done(self) -> None:
         """A unary call that brought no message has none; a stream ends with its client."""
         if self._begun:
             self.fail(GrpcStatus.INVALID_ARGUMENT, "the stream ends in the middle of a message")
@@ -144,48 +154,39 @@ class GrpcCall:
     # --- what it gets ------------------------------------------------------------------------------------------------
 
     def send(self, message: Any) -> None:
-        """Sends a message of a stream. Does nothing once the call has ended."""
-        if not self.closed and not self.is_answer_lost:
-            self._begin()
-            self.link.http2.send(self._stream, call_bytes.framed(message.SerializeToString()))
-            self.link.changed()
+        """Sends a message of a stream."""
+        self._put(call_bytes.framed(message.SerializeToString()))
 
     def finish(self) -> None:
         """Ends a stream well."""
-        if self._may_answer():
-            self._begin()
-            self.link.http2.end(self._stream, call_bytes.DONE)
-            self._end()
+        self._put(end=call_bytes.DONE)
 
     def answer(self, message: Any) -> None:
         """Ends the call well, with this message."""
-        if self._has_begun:
-            self.send(message)
-            self.finish()
-        else:
-            self.answer_packed(call_bytes.framed(message.SerializeToString()))
+        self.answer_packed(call_bytes.framed(message.SerializeToString()))
 
     def answer_packed(self, data: bytes) -> None:
-        """Answers with whole messages, each behind its head, if nothing was sent before."""
-        if self._may_answer():
-            self.link.http2.answer(self._stream, data, call_bytes.ENDS)
-            self._end()
+        """The same with whole messages, each behind its head."""
+        self._put(data, call_bytes.DONE)
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
-        if not self._may_answer():
-            return
-        if self._has_begun:
-            self.link.http2.end(self._stream, call_bytes.status_block(code, text))
-        else:
-            self.link.http2.begin(self._stream, call_bytes.failure(code, text), is_all=True)
-        self._end()
+        self._put(end=call_bytes.status_block(code, text))
 
-    def _may_answer(self) -> bool:
-        """Whether the call has not ended. One whose answer is lost ends now."""
-        if self.is_answer_lost:
+    def _put(self, data: bytes = b"", end: bytes = b"") -> None:
+        """Does nothing once the call has ended. One whose answer is lost gets none, and ends with it."""
+        if end and self.is_answer_lost:
             self.cancelled()
-        return not self.closed
+        if self.closed or self.is_answer_lost:
+            return
+        head, self._has_begun = b"" if self._has_begun else call_bytes.HEAD, True
+        if data:
+            self.link.http2.put(self._stream, head, data, end)
+        else:
+            self.link.http2.put(self._stream, trailers=head + end)
+        if end:
+            self._end()
+        self.link.changed()
 
     def has_client_left(self) -> bool:
         """Whether the client has closed its end of the connection, and will read nothing."""
@@ -209,11 +210,7 @@ class GrpcCall:
         """The client no longer waits."""
         if not self.closed:
             self._end()
-
-    def _begin(self) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self.link.http2.begin(self._stream, call_bytes.HEAD)
+            self.link.changed()
 
     def _end(self) -> None:
         self.closed = True
@@ -271,18 +268,16 @@ class Link:
         plain = None if self._is_left else self.service.plain_calls()
         try:
             for event in self.http2.received(data):
-                if isinstance(event, StreamAsked):
-                    if plain is not None and call_bytes.is_grpc(event.metadata) and plain.take(self, event):
-                        continue
-                    self._settle(plain)
-                    self.take_call(event)
-                else:
-                    self._settle(plain)
-                    self._go_on(event)
+                if plain is None:
+                    self.take(event)
+                elif not plain.take(self, event):
+                    plain.settle(self)  # what it has taken comes before the next
+                    self.take(event)
                 if self.connection.closed:
                     break
         finally:
-            self._settle(plain)
+            if plain is not None:
+                plain.settle(self)
             self._is_feeding = False
             if self.http2.has_more:
                 (self.connection.rest if self.http2.asks_little else self.connection.stop)()
@@ -290,40 +285,24 @@ class Link:
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
 
-    def _go_on(self, event: StreamEvent) -> None:
-        """Goes on with a call that has begun."""
+    def take(self, event: StreamEvent) -> None:
+        """Takes what belongs to a call that is not plain."""
+        if event.metadata is not None and not self._is_left:
+            self._begin(event.stream, event.metadata)
         call = self._calls.get(event.stream)
-        if call is None:
-            if isinstance(event, StreamGone) and event.stream in self._unread:
-                self._unread.pop(event.stream)()
-        elif isinstance(event, StreamData):
-            call.received(event.data)
-        elif isinstance(event, StreamEnded):
-            call.client_is_done()
-        else:
-            call.cancelled()
+        if call is not None:
+            call.received(event)
+        elif event.is_gone and event.stream in self._unread:
+            self._unread.pop(event.stream)()
 
-    def _settle(self, plain: Any) -> None:
-        """What ``PlainCalls`` have taken before comes before the next."""
-        if plain is not None:
-            plain.settle(self)
-
-    def take_call(self, asked: StreamAsked) -> None:
-        """Takes a call that begins, and is not plain."""
-        if self._is_left:
-            return
-        stream, metadata, data = asked.stream, asked.metadata, asked.data
-        if not call_bytes.is_grpc(metadata):
-            self.http2.begin(stream, call_bytes.NO_GRPC, is_all=True)
-            return
+    def _begin(self, stream: int, metadata: Metadata) -> None:
         kind = self.service.kind_of(metadata[b":path"])
-        if isinstance(kind, str):
-            self.http2.begin(stream, call_bytes.failure(GrpcStatus.UNIMPLEMENTED, kind), is_all=True)
-            return
-        self._calls[stream] = call = GrpcCall(self, stream, kind, metadata)
-        if data is not None:
-            call.received(data)
-            call.client_is_done()
+        if not call_bytes.is_grpc(metadata):
+            self.http2.put(stream, trailers=call_bytes.NO_GRPC)
+        elif isinstance(kind, str):
+            self.http2.put(stream, trailers=call_bytes.failure(GrpcStatus.UNIMPLEMENTED, kind))
+        else:
+            self._calls[stream] = GrpcCall(self, stream, kind, metadata)
 
     def waiting_count(self) -> int:
         """How many calls wait for their answers."""
@@ -346,11 +325,10 @@ class Link:
             self._unread[stream] = lost
             for left in [each for each in self._unread if not self.http2.is_waiting(each)][:-LEFT_MAX]:
                 del self._unread[left]
-        self.changed()
 
     def answer(self, stream: int, data: bytes) -> None:
         """Sends whole messages, each behind its head, and the end of a plain call. Does nothing if it was cancelled."""
-        self.http2.answer(stream, data, call_bytes.ENDS)
+        self.http2.put(stream, call_bytes.HEAD, data, call_bytes.DONE)
         self.changed()
 
     def hand_to(self, on_frame: object, takers: object) -> None:
@@ -359,7 +337,7 @@ class Link:
         for call in list(self._calls.values()):
             call.close(_OTHER_ROLE)
         for stream in self.http2.unanswered():  # plain calls, whose messages wait to be safe
-            self.http2.begin(stream, call_bytes.failure(GrpcStatus.UNAVAILABLE, _OTHER_ROLE), is_all=True)
+            self.http2.put(stream, trailers=call_bytes.failure(GrpcStatus.UNAVAILABLE, _OTHER_ROLE))
         self.http2.go_away()
         self.changed()
         self._is_left = True

@@ -302,7 +302,10 @@ class GrpcPeers:
         call.answer(CLASSES["HeartbeatResponse"](status=OK))
 
     def farewell(self, call: GrpcCall, request: Any) -> None:
-        self.known(call).close("it says farewell")
+        client = self.known(call)
+        client.close("it says farewell")
+        if consumer_groups(client.settings):
+            check_group(request.group.name)
         call.answer(CLASSES["NotifyClientTerminationResponse"](status=OK))
 
     def known(self, call: GrpcCall) -> GrpcPeer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -113,10 +113,8 @@ class SettleCalls:
         return True
 
     def _ack(self, peer: Peer, receipt: Receipt) -> None:
-        try:
+        with _abnormal("ack"):
             self._acks.ack(AckHeader(**_place_of(receipt)), peer, receipt.handle)
-        except Refused:
-            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal") from None
         self.renewals.settled(receipt)
 
     def ack_quietly(self, peer: Peer, receipt: Receipt) -> None:
@@ -130,7 +128,9 @@ class SettleCalls:
         topic, group = checked_names(request.topic, request.group)
         invisible_ms = ms_of(request.invisible_duration)
         check_invisible_ms(invisible_ms, 0)
-        changed = self._change(self._said(group, topic, request), invisible_ms, call, suspend=request.suspend)
+        receipt = self._said(group, topic, request)
+        with _abnormal("changeInvisibleDuration"):
+            changed = self._change(receipt, invisible_ms, call, suspend=request.suspend)
         self.renewals.settled(changed)
         is_plain = changed.log_offset is not None and not changed.lite_topic
         text = f"{changed.handle} 0 {changed.log_offset}" if is_plain else str(changed)
@@ -234,6 +234,15 @@ class Burials:
     def forget(self, receipt: Receipt) -> None:
         """It could not begin; whoever began it is told by other means."""
         del self._waiting[receipt.message]
+
+
+@contextlib.contextmanager
+def _abnormal(what: str) -> Iterator[None]:
+    """Refusals of the broker, in the words of the proxy."""
+    try:
+        yield
+    except Refused:
+        raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"{what} failed: status is abnormal") from None
 
 
 def _place_of(receipt: Receipt) -> dict[str, Any]:

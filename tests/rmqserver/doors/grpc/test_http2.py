@@ -18,14 +18,7 @@ from rmqserver.doors.grpc.http2 import (
     STREAMS_MAX,
     Http2,
 )
-from rmqserver.doors.grpc.http2_frames import (
-    PREFACE,
-    StreamAsked,
-    StreamData,
-    StreamEnded,
-    StreamEvent,
-    StreamGone,
-)
+from rmqserver.doors.grpc.http2_frames import PREFACE, StreamEvent
 
 ASKED: Headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b":authority", b"a")]
 METADATA = dict(ASKED)
@@ -55,16 +48,19 @@ def peer() -> Peer:
 
 def test_a_request_is_told_piece_by_piece(peer: Peer) -> None:
     peer.h2.send_headers(1, ASKED)
-    assert peer.pass_on() == [StreamAsked(1, METADATA)]
+    assert peer.pass_on() == [StreamEvent(1, METADATA)]
     peer.h2.send_data(1, b"abc", end_stream=True)
-    assert peer.pass_on() == [StreamData(1, b"abc"), StreamEnded(1)]
+    assert peer.pass_on() == [StreamEvent(1, None, b"abc", is_last=True)]
 
 
 def test_a_request_that_comes_whole_is_told_at_once(peer: Peer) -> None:
     for stream in (1, 3):
         peer.h2.send_headers(stream, ASKED)
         peer.h2.send_data(stream, b"abc", end_stream=True)
-    assert peer.pass_on() == [StreamAsked(1, METADATA, b"abc"), StreamAsked(3, METADATA, b"abc")]
+    assert peer.pass_on() == [
+        StreamEvent(1, METADATA, b"abc", is_last=True),
+        StreamEvent(3, METADATA, b"abc", is_last=True),
+    ]
 
 
 def test_a_request_that_is_cancelled_with_the_same_bytes_is_not_begun(peer: Peer) -> None:
@@ -72,20 +68,20 @@ def test_a_request_that_is_cancelled_with_the_same_bytes_is_not_begun(peer: Peer
     peer.h2.send_data(1, b"abc", end_stream=True)
     peer.h2.reset_stream(1)
     peer.h2.send_headers(3, ASKED, end_stream=True)
-    assert peer.pass_on() == [StreamGone(1), StreamAsked(3, METADATA, b"")]
+    assert peer.pass_on() == [StreamEvent(1, is_gone=True), StreamEvent(3, METADATA, b"", is_last=True)]
 
 
 def test_a_window_that_opens_for_a_cancelled_stream_takes_nothing(peer: Peer) -> None:
     peer.h2.increment_flow_control_window(1 << 20)
     peer.h2.send_headers(1, ASKED, end_stream=True)
     peer.pass_on()
-    peer.http2.begin(1, HEAD)
-    peer.http2.send(1, b"x" * 100_000)
+    peer.http2.put(1, HEAD)
+    peer.http2.put(1, data=b"x" * 100_000)
     peer.pass_on()
     assert peer.http2.queued_bytes
     peer.h2.increment_flow_control_window(1 << 20, 1)
     peer.h2.reset_stream(1)
-    assert peer.pass_on() == [StreamGone(1)]
+    assert peer.pass_on() == [StreamEvent(1, is_gone=True)]
     assert peer.http2.queued_bytes == 0
 
 
@@ -96,8 +92,8 @@ def test_many_windows_that_open_at_once_are_looked_at_once(peer: Peer, monkeypat
         peer.h2.send_headers(stream, ASKED, end_stream=True)
     peer.pass_on()
     for stream in (1, 3):
-        peer.http2.begin(stream, HEAD)
-        peer.http2.send(stream, b"answer")
+        peer.http2.put(stream, HEAD)
+        peer.http2.put(stream, data=b"answer")
     looked_at: list[int] = []
     monkeypatch.setattr(peer.http2, "_send_queued", looked_at.append)
     for _ in range(100):
@@ -242,9 +238,9 @@ def test_a_broken_rule_of_the_connection_ends_it_with_its_code(http2: Http2, sai
 )
 def test_a_broken_rule_of_a_stream_ends_that_stream_alone(http2: Http2, said: bytes, stream: int, code: int) -> None:
     events = list(http2.received(said))
-    assert events in ([StreamGone(1)], [])
+    assert events in ([StreamEvent(1, is_gone=True)], [])
     assert (RST_STREAM, 0, stream, u32(code)) in frames_of(http2.to_send())
-    assert list(http2.received(request(7))) == [StreamAsked(7, METADATA, b"")]
+    assert list(http2.received(request(7))) == [StreamEvent(7, METADATA, b"", is_last=True)]
 
 
 @pytest.mark.parametrize(
@@ -265,18 +261,18 @@ def test_what_may_be_said_is_taken(http2: Http2) -> None:
     )  # fmt: skip
     in_pieces = [event for byte in b"".join(said) for event in http2.received(bytes([byte]))]
     assert in_pieces == [
-        StreamData(1, b"abc"), StreamAsked(3, METADATA, b""), StreamAsked(5, METADATA, b""),
-        StreamEnded(1),
+        StreamEvent(1, None, b"abc"), StreamEvent(3, METADATA, is_last=True), StreamEvent(5, METADATA, is_last=True),
+        StreamEvent(1, is_last=True),
     ]  # fmt: skip
     assert [kind for kind, _, _, _ in frames_of(http2.to_send())] == [SETTINGS]
 
 
 def test_streams_beyond_the_limit_are_refused_and_others_go_on(http2: Http2) -> None:
     numbers = range(3, 2 * STREAMS_MAX + 3, 2)
-    asked = [event.stream for event in take(http2, b"".join(map(request, numbers))) if isinstance(event, StreamAsked)]
+    asked = [event.stream for event in take(http2, b"".join(map(request, numbers))) if event.metadata]
     assert asked == list(numbers)[:-1], "stream 1 is one of them"
     assert frames_of(http2.to_send()) == [(RST_STREAM, 0, numbers[-1], u32(REFUSED_STREAM))]
-    http2.begin(3, HEAD, is_all=True)
+    http2.put(3, trailers=HEAD)
     assert list(http2.received(request(numbers[-1] + 2)))
 
 
@@ -284,7 +280,7 @@ def test_a_consumer_of_thousands_of_topics_may_cancel_all_its_polls(http2: Http2
     numbers = range(3, 2 * 3000, 2)
     assert len(take(http2, b"".join(map(request, numbers)))) == len(numbers)
     gone = take(http2, b"".join(frame(RST_STREAM, 0, stream, u32(8)) for stream in numbers))
-    assert gone == [StreamGone(stream) for stream in numbers]
+    assert gone == [StreamEvent(stream, is_gone=True) for stream in numbers]
 
 
 def test_calls_that_are_only_cancelled_come_to_an_end(http2: Http2) -> None:
@@ -327,7 +323,7 @@ def test_a_turn_takes_so_many_frames_and_leaves_the_others_for_the_next(http2: H
         assert http2.has_more
         assert len(frames_of(http2.to_send())) == FRAMES_AT_ONCE_MIN
         events = list(http2.received(b""))
-    assert events == [StreamAsked(3, METADATA, b"")]
+    assert events == [StreamEvent(3, METADATA, b"", is_last=True)]
     assert not http2.has_more
 
 
@@ -344,7 +340,7 @@ def test_calls_that_end_well_make_up_for_cancelled_ones(http2: Http2) -> None:
     for stream in range(3, 8 * CANCELLED_MAX, 4):
         http2.received(request(stream) + request(stream + 2))
         http2.received(frame(RST_STREAM, 0, stream, u32(8)))
-        http2.begin(stream + 2, HEAD, is_all=True)
+        http2.put(stream + 2, trailers=HEAD)
 
 
 def test_a_block_of_few_bytes_that_names_long_headers_again_and_again_is_refused(http2: Http2) -> None:
@@ -366,7 +362,7 @@ def test_windows_open_again_as_data_comes(http2: Http2) -> None:
 
 
 def test_a_request_that_is_answered_before_its_end_need_not_go_on(http2: Http2) -> None:
-    http2.begin(1, HEAD, is_all=True)
+    http2.put(1, trailers=HEAD)
     assert frames_of(http2.to_send())[1:] == [(RST_STREAM, 0, 1, u32(0))]
     assert not list(http2.received(frame(DATA, 0, 1, b"late")))
     assert frames_of(http2.to_send()) == [(RST_STREAM, 0, 1, u32(STREAM_CLOSED))]
@@ -377,10 +373,10 @@ def test_answers_wait_for_the_windows_and_keep_their_order(http2: Http2) -> None
     http2.received(request(3))
     http2.to_send()
     for stream in (1, 3):
-        http2.begin(stream, HEAD)
-        http2.send(stream, b"x" * 15)
-        http2.send(stream, b"y" * 5)
-        http2.end(stream, HEAD)
+        http2.put(stream, HEAD)
+        http2.put(stream, data=b"x" * 15)
+        http2.put(stream, data=b"y" * 5)
+        http2.put(stream, trailers=HEAD)
     assert http2.queued_bytes == 20
     http2.received(frame(WINDOW_UPDATE, 0, 3, u32(100)))
     got = [(kind, payload) for kind, _, stream, payload in frames_of(http2.to_send()) if stream == 3]
@@ -390,8 +386,8 @@ def test_answers_wait_for_the_windows_and_keep_their_order(http2: Http2) -> None
 
 def test_what_waits_for_a_window_is_not_copied_for_each_frame(http2: Http2) -> None:
     """A long answer would take time that grows with the square of its length."""
-    http2.begin(1, HEAD)
-    http2.send(1, bytes(4 << 20))
+    http2.put(1, HEAD)
+    http2.put(1, data=bytes(4 << 20))
     tracemalloc.start()
     try:
         http2.received(frame(WINDOW_UPDATE, 0, 0, u32(100)) + frame(WINDOW_UPDATE, 0, 1, u32(100)))
@@ -405,6 +401,6 @@ def test_a_peer_that_makes_its_table_smaller_is_told_that_ours_is_empty(http2: H
     """Its decoder refuses a block that does not say so (RFC 7541, 4.2)."""
     http2.received(setting(1, 100))
     http2.to_send()
-    http2.begin(1, HEAD)
-    http2.end(1, HEAD)
+    http2.put(1, HEAD)
+    http2.put(1, trailers=HEAD)
     assert [payload for kind, _, _, payload in frames_of(http2.to_send()) if kind == HEADERS] == [b"\x20" + HEAD, HEAD]

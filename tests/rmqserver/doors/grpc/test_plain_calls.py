@@ -13,10 +13,9 @@ from fuzz.core_targets import core_calls
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqserver import core
-from rmqserver.doors.grpc.call_bytes import acked_answer, sent_answer
 from rmqserver.doors.grpc.codes import OK, Code
 from rmqserver.doors.grpc.messages import CLASSES
-from rmqserver.doors.grpc.plain_calls import RESERVED
+from rmqserver.doors.grpc.plain_calls import RESERVED, acked_answer, sent_answer
 from tests.rmqserver.doors.grpc.calls import TopicAndGroup, message_to, receive
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server, topic_config

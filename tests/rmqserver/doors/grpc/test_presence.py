@@ -83,6 +83,15 @@ def test_tools_see_a_client_until_it_leaves(
     assert consumer.call("Heartbeat", {"group": {"name": group}}).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
 
 
+def test_a_consumer_that_leaves_no_group_is_told_so_and_leaves(
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    consumer, _ = be_consumer(connect, fresh("consumer"), group, topic)
+    codes = [consumer.call("NotifyClientTermination", {}).status.code for _ in range(2)]
+    assert codes == [Code.ILLEGAL_CONSUMER_GROUP, Code.UNRECOGNIZED_CLIENT_TYPE]
+
+
 def test_a_push_consumer_is_known_by_its_receives_before_it_tells_its_settings(
     connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
 ) -> None:

@@ -78,3 +78,16 @@ def test_a_group_that_keeps_nothing_has_its_dead_letters_answered(
     (got,) = receive(client, topic, group, invisible_s=10)
     client.socket.settimeout(5)
     assert client.call("ForwardMessageToDeadLetterQueue", named(topic, group, got)).status.code == Code.OK
+
+
+@pytest.mark.parametrize("other", ["Golden_Fifo", "No_Such_Topic"])
+def test_a_change_that_the_broker_refuses_has_the_words_of_the_proxy(
+    client: GrpcClient, topic_and_group: TopicAndGroup, other: str
+) -> None:
+    topic, group = topic_and_group()
+    send(client, topic, b"one")
+    (got,) = receive(client, topic, group, invisible_s=10)
+    request = named(other, group, got, invisible_duration={"seconds": 10})
+    told = client.call("ChangeInvisibleDuration", request).status
+    text = "changeInvisibleDuration failed: status is abnormal"
+    assert (told.code, told.message) == (Code.INTERNAL_SERVER_ERROR, text)
