@@ -13,14 +13,15 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.pilot import Pilot
 
-from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.screens.row_parts import RowState, state_column
 from rmqadmin.tui.themes import readable
+from rmqadmin.tui.widgets.tables import rows
 from rmqadmin.tui.widgets.tables.columns import JUDGED, MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.tables.rows import NOT_ASKED
+from rmqadmin.tui.widgets.tables.rows import NOT_ASKED, Rows
 from rmqadmin.tui.widgets.tables.window_table import WINDOW
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]
@@ -354,3 +355,18 @@ def test_the_worst_rows_come_first_and_stay_so_while_the_cursor_stays_on_its_row
             assert [line.key for line in app.table.model.shown[:3]] == [NAMES[500], NAMES[7], NAMES[0]]
 
     asyncio.run(run())
+
+
+def test_a_state_is_as_old_as_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is only put when it is another, so a red one turned grey after some seconds."""
+    clock = [0.0]
+    monkeypatch.setattr(rows, "monotonic", lambda: clock[0])
+    broken = Finding(Grade.ERROR, Check.REACHABLE, Subject(SubjectKind.BROKER, "a"), "does not answer")
+    model = Rows([Column(name="topic", value=str), state_column()], lambda: 0, stale_after_s=5.0)
+    model.set_base([("a", "a")])
+    model.put(JUDGED, {"a": RowState((broken,))})
+    for elapsed_s, is_read_again, style in ((0.0, False, "bad"), (60.0, True, "bad"), (60.0, False, "stale")):
+        clock[0] += elapsed_s
+        if is_read_again:
+            model.set_base([("a", "a")])
+        assert model.cell(model.lines["a"], 1) == ("does not answer", style)

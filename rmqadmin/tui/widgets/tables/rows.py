@@ -272,7 +272,7 @@ class Rows:
     # --- ages --------------------------------------------------------------------------------------------------------
 
     def is_stale(self, line: Line, part: str, every: float = 1) -> bool:
-        asked_s = line.asked_s.get(part)
+        asked_s = line.asked_s.get(BASE if part == JUDGED else part)  # a judgement that stays is not put again
         if asked_s is None or self.stale_after_s is None:
             return False
         return monotonic() - asked_s > self.stale_after_s * max(every, self.every.get(part, 1))
