@@ -17,7 +17,7 @@ from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint
 from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT, TimerStore
-from rmqserver.store.timers.wheel import NOTHING, TimerWheel
+from rmqserver.store.timers.wheel import NOTHING, Slot, TimerWheel
 
 MENDED, LEFT = "brings wheel and timer log together again", "leaves it"
 HELD_BACK = "event=timers-held-back"
@@ -116,16 +116,19 @@ class WheelCheck:
             wheel.load(delivered)
             if late := wheel.count_since(delivered) - wheel.count_since(reached):
                 yield f"{counted(late, 'timer')} of a time that the wheel no longer reaches", late
-        slots = [slot for slot in timers.wheel.slots_since(since) if slot.last_position != NOTHING]
-        linked = {unit.log_offset for slot in slots for unit in timers.log.chain(slot.last_position)}
+        slots = {slot.time: slot for slot in timers.wheel.slots_since(since)}
+        linked = {unit.log_offset for slot in slots.values() for unit in timers.log.chain(slot.last_position)}
         missing = {
             log_offset
             for log_offset, message in self._messages.items()
             if message.queue_offset < timers.queue_offset and message.out_ms // precision_ms >= since
         } - linked
-        if missing:  # one that has rolled since is stored again
-            units = timers.log.scan(timers.log.segments.min_offset)
-            missing -= {unit.log_offset for unit in units if unit.slot_time_ms // precision_ms < since}
+        if missing:  # one that has rolled since is stored again, and a clean stop cuts off what was delivered
+            for unit in timers.log.scan(timers.log.segments.min_offset):
+                time = unit.slot_time_ms // precision_ms
+                slot = slots.get(time, Slot(time, first_position=0, last_position=0))
+                if time < since or slot.last_position == NOTHING or unit.position < slot.first_position:
+                    missing.discard(unit.log_offset)
         wrong = {unit.log_offset for unit in timers.waiting_units() if not self._is_right(unit, precision_ms)}
         if missing:
             first = self._messages[min(missing)].queue_offset

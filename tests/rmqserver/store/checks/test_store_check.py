@@ -627,6 +627,26 @@ def test_a_recalled_timer_is_no_damage_though_nothing_was_stored_since(tmp_path:
     assert not Damaged.of(tmp_path).found()
 
 
+def test_timers_delivered_before_a_clean_stop_amid_their_slot_are_no_damage(tmp_path: Path) -> None:
+    clock = Clock(NOW_MS)
+    store = MessageStore(tmp_path, OPTIONS, OsDisk(), clock, background=False)
+    store.open()
+    timers = timers_of(tmp_path, store, clock)
+    for number in range(6):
+        put_timer(store, timers, NOW_MS + 60_000 + 1000 * (number // 4), NOW_MS, unique=f"T{number}")
+    clock.now_ms += 90_000
+    for slot in timers.due(clock.now_ms):
+        slot.walk()
+        slot.passed(slot.portion(2)[-1].position)
+    timers.stop()
+    timers.prepare_checkpoint(clock.now_ms)()
+    assert store.close()
+    damaged = Damaged.of(tmp_path)
+    assert not damaged.found()
+    damaged.flip("timerwheel", slot_at(damaged) + 23, 1)
+    assert one(damaged.found()[:1], FindingKind.TIMERS_DIFFER).lost_messages == 2
+
+
 def test_a_broker_that_was_killed_while_it_delivered_lost_no_timer(tmp_path: Path) -> None:
     clock = Clock(NOW_MS)
     store = MessageStore(tmp_path, OPTIONS, OsDisk(), clock, background=False)
