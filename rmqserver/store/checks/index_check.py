@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain, groupby, repeat, takewhile
+from itertools import count as numbering
+from operator import eq, itemgetter
 
 from rmqproto.wording import counted
 from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, seconds_since
@@ -27,17 +29,19 @@ _NO_UNIT = (0, 0, 0, 0)
 _WRONG_HEADER = "its header is not that of its entries"
 
 
-IndexEntry = tuple[int, int, int, int, "CheckedIndexFile"]
-"""Log offset, key hash, seconds since the file's begin, number in the file, from 1 on, and the file. A plain tuple:
-there may be a hundred million."""
+IndexEntry = tuple[int, int, int, int, int]
+"""Log offset, key hash, seconds since the file's begin, number in the file, from 1 on, and which file. A plain tuple
+of numbers: there may be a hundred million, and these are no work for the garbage collector."""
 
 
 class CheckedIndexFile:
     """``problem`` is the file's first difference in words, and the byte where it is."""
 
-    def __init__(self, found: IndexFile, end_before_ms: int):
-        """``end_before_ms`` is the end time of the file before it, 0 if there is none."""
+    def __init__(self, found: IndexFile, at: int, end_before_ms: int):
+        """``at`` is its place among the files; ``end_before_ms`` the end time of the one before it, 0 if there is
+        none."""
         self.found = found
+        self._at = at
         self.problem: tuple[str, int] | None = None
         self.entry_count = 0
         """The entries that were looked at."""
@@ -52,22 +56,28 @@ class CheckedIndexFile:
         at = file_size_bytes(self.found.slot_count, number) if number else 0
         self.problem = self.problem or (what, at)
 
-    def entries(self) -> Iterator[IndexEntry]:
-        """In their order, up to the first difference."""
-        found, slot_count = self.found, self.found.slot_count
+    def entries(self) -> Iterator[list[IndexEntry]]:
+        """In their order, many at a time, up to the first that does not follow from those before it."""
+        found, slot_count, at = self.found, self.found.slot_count, self._at
         slots = array("i", bytes(SLOT.size * slot_count))
         number = used_slot_count = first_offset = log_offset = 0
-        for key_hash, log_offset, seconds, previous in self._units():
-            number += 1
-            slot = key_hash % slot_count
-            if previous != slots[slot]:
-                self.differs("an entry does not lead to the one before it in its slot", number)
-            if self.problem is not None:
-                return
-            first_offset = first_offset if number > 1 else log_offset
-            used_slot_count += not slots[slot]
-            slots[slot] = self.entry_count = number
-            yield log_offset, key_hash, seconds, number, self
+        for first in range(1, self.found.unit_count, _BLOCK_ENTRIES):
+            block: list[IndexEntry] = []
+            for key_hash, log_offset, seconds, previous in self._units(first):
+                number += 1
+                slot = key_hash % slot_count
+                if previous != slots[slot]:
+                    self.differs("an entry does not lead to the one before it in its slot", number)
+                    break
+                first_offset = first_offset if number > 1 else log_offset
+                used_slot_count += not previous
+                slots[slot] = self.entry_count = number
+                block.append((log_offset, key_hash, seconds, number, at))
+            yield block
+            if len(block) < _BLOCK_ENTRIES:
+                break
+        if number > self.entry_count:
+            return
         there = array("i", found.file.pread(SLOT.size * slot_count, HEADER.size))
         if sys.byteorder == "little":
             there.byteswap()
@@ -78,14 +88,11 @@ class CheckedIndexFile:
         elif told != IndexHeader(*times, first_offset, log_offset, used_slot_count, number + 1):
             self.differs(_WRONG_HEADER)
 
-    def _units(self) -> Iterator[tuple[int, ...]]:
-        for first in range(1, self.found.unit_count, _BLOCK_ENTRIES):
-            count = min(_BLOCK_ENTRIES, self.found.unit_count - first)
-            at = file_size_bytes(self.found.slot_count, first)
-            for unit in INDEX_UNIT.iter_unpack(self.found.file.pread(INDEX_UNIT.size * count, at)):
-                if unit == _NO_UNIT:
-                    return
-                yield unit
+    def _units(self, first: int) -> Iterator[tuple[int, ...]]:
+        """From that number on, at most _BLOCK_ENTRIES."""
+        count = min(_BLOCK_ENTRIES, self.found.unit_count - first)
+        data = self.found.file.pread(INDEX_UNIT.size * count, file_size_bytes(self.found.slot_count, first))
+        return takewhile(_NO_UNIT.__ne__, INDEX_UNIT.iter_unpack(data))
 
     def check_times(self, entries: list[IndexEntry], store_ms: int) -> None:
         """Of those of one message. The newest is compared with the header at the end."""
@@ -120,26 +127,55 @@ class IndexCheck:
                 found = IndexFile(disk.open(path, read_only=True), *counts)
                 if found.entry(1) is not None:
                     end_before_ms = self.files[-1].found.header.end_timestamp_ms if self.files else 0
-                    self.files.append(CheckedIndexFile(found, end_before_ms))
-        self._by_message = groupby(chain.from_iterable(file.entries() for file in self.files), itemgetter(0))
-        self._ahead: list[IndexEntry] = []
-        """Those of the next message that has some; empty behind the last."""
-        self._advance()
+                    self.files.append(CheckedIndexFile(found, len(self.files), end_before_ms))
+        self._blocks = chain.from_iterable(file.entries() for file in self.files)
+        self._ahead: deque[IndexEntry] = deque()
+        """The next entries; empty behind the last."""
+        self._read(1)
 
-    def _advance(self) -> None:
-        _, entries = next(self._by_message, (0, ()))
-        self._ahead = list(entries)
+    def _read(self, count: int) -> None:
+        """Reads on until there are that many ahead, or all that are left."""
+        while len(self._ahead) < count and (block := next(self._blocks, None)) is not None:
+            self._ahead.extend(block)
+
+    def _next(self) -> list[IndexEntry]:
+        """Takes the entries of the next message that has some."""
+        entries: list[IndexEntry] = []
+        while self._ahead and (not entries or self._ahead[0][0] == entries[0][0]):
+            entries.append(self._ahead.popleft())
+            self._read(1)
+        return entries
 
     def _has_lost_place(self) -> bool:
         """Whether the file before was left at its first difference: the next messages may have entries in it."""
-        at = self.files.index(self._ahead[0][4]) if self._ahead else len(self.files)
+        at = self._ahead[0][4] if self._ahead else len(self.files)
         return at > 0 and self.files[at - 1].problem is not None
 
     def take(self, entries: bytes) -> None:
-        for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(entries), itemgetter(2, 3)):
-            found = list(of_message)
-            if found[0][1] != OF_NO_KEY:
-                self._take(log_offset, store_ms, [entry[0] for entry in found], has_tag=found[-1][1] == OF_TAG)
+        if entries and not self._take_all(entries):
+            for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(entries), itemgetter(2, 3)):
+                found = list(of_message)
+                if found[0][1] != OF_NO_KEY:
+                    self._take(log_offset, store_ms, [entry[0] for entry in found], has_tag=found[-1][1] == OF_TAG)
+
+    def _take_all(self, entries: bytes) -> bool:
+        """As ``_take`` for each message, if just these are next, all in one file and behind its first."""
+        small, large = memoryview(entries).cast("I"), memoryview(entries).cast("q")
+        log_offsets, times = large[1::3].tolist(), large[2::3].tolist()
+        count = len(times)
+        self._read(count + 1)
+        _, _, _, number, at = self._ahead[0] if count < len(self._ahead) else (0, 0, 0, 1, 0)
+        if number == 1 or self._ahead[count][0] == log_offsets[-1] or OF_NO_KEY in small[1::6].tolist():
+            return False
+        begin_ms = self.files[at].told.begin_timestamp_ms
+        seconds = {store_ms: seconds_since(begin_ms, store_ms) for store_ms in set(times)}
+        wanted = zip(log_offsets, small[0::6].tolist(), map(seconds.__getitem__, times), numbering(number), repeat(at))
+        if not all(map(eq, wanted, self._ahead)):
+            return False
+        for _ in times:
+            self._ahead.popleft()
+        self.files[at].newest_ms = times[-1]
+        return True
 
     def _take(self, log_offset: int, store_ms: int, hashes: list[int], *, has_tag: bool) -> None:
         if self._ahead and self._ahead[0][0] < log_offset:
@@ -155,35 +191,33 @@ class IndexCheck:
                 missing.last_log_offset = log_offset
                 missing.count += 1
             return
-        told, (_, _, _, number, file) = self._ahead, self._ahead[-1]
-        is_first = told[0][3] == 1 and (file is self.files[0] or self._has_lost_place())
-        if told[0][4] is file:
-            file.check_times(told, store_ms)
-        else:  # Apache's broker fills a file with the first of them
-            for entry in told:
-                entry[4].check_times([entry], store_ms)
-        self._advance()
+        _, _, _, number, at = self._ahead[0]
+        is_first = number == 1 and (at == 0 or self._has_lost_place())
+        told = self._next()
+        _, _, _, number, at = told[-1]
+        for each, entries in groupby(told, itemgetter(4)):  # Apache's broker fills a file with the first of them
+            self.files[each].check_times(list(entries), store_ms)
         told_hashes = [entry[1] for entry in told]
         if told_hashes != hashes:
             # After a kill Apache's broker makes them again. At an end of the index, some may be in a file that is gone.
             found, wanted, is_end = set(told_hashes), set(hashes), is_first or not self._ahead
             if found not in (wanted, set(untagged)) and not (is_end and found <= wanted):
-                file.differs(f"the entries are not those of the message at log offset {log_offset}", number)
+                self.files[at].differs(f"the entries are not those of the message at log offset {log_offset}", number)
 
     def _pass(self, end: int) -> None:
         """Goes past entries before ``end`` that no message of the log calls for: there are some of expired ones."""
         while self._ahead and (log_offset := self._ahead[0][0]) < end:
             if log_offset < self._min_offset:
-                self._advance()
+                self._next()
             else:
                 self._leave(f"an entry pointing to log offset {log_offset}, where no message begins")
 
     def _leave(self, what: str) -> None:
         """Goes on with the next file: this one differs where the next entries are."""
-        _, _, _, number, file = self._ahead[0]
-        file.differs(what, number)
-        while self._ahead and self._ahead[0][4] is file:
-            self._advance()
+        _, _, _, number, at = self._ahead[0]
+        self.files[at].differs(what, number)
+        while self._ahead and self._ahead[0][4] == at:
+            self._next()
 
     def finish(self) -> None:
         """Call it at the end of the log."""

@@ -13,6 +13,7 @@ from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
 from rmqserver.store.checks.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_files import commit_log_of
+from rmqserver.store.checks.index_check import IndexCheck
 from rmqserver.store.checks.queue_check import LEFT
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
@@ -430,6 +431,27 @@ def test_a_byte_of_an_index_file(closed: Path, at: int, words: str) -> None:
     found = one(damaged.found(), FindingKind.INDEX_DIFFERS)
     assert words in found.what
     assert (found.path, found.ours) == (first, "leaves it: look-ups by key miss messages")
+
+
+@pytest.mark.parametrize("at", [UNITS_AT + 20 * unit + byte for unit in (5, 40) for byte in (3, 11, 15, 19)])
+def test_many_messages_are_compared_with_the_index_as_each_alone(
+    closed: Path, records: list[FoundRecord], at: int
+) -> None:
+    found, counts = survey(str(closed), OsDisk()), (OPTIONS.index_slot_count, OPTIONS.index_unit_count)
+    for name in ("", *index_names(closed)[:1]):
+        damaged = Damaged.of(closed)
+        if name:
+            damaged.flip(name, at, 1)
+        told = []
+        for count in (1, 2, len(records)):
+            index = IndexCheck(found.paths.index_paths(), counts, damaged.disk, 0)
+            for first in range(0, len(records), count):
+                index.take(entries_of(records[first : first + count], {}))
+            index.take(b"")
+            index.finish()
+            told.append(([file.problem for file in index.files], index.outside.count, index.behind.count))
+        assert told[0] == told[1] == told[2]
+        assert (told[0][0][0] is not None) == bool(name)
 
 
 def test_the_last_index_file_of_a_closed_store_is_made_anew(closed: Path) -> None:
