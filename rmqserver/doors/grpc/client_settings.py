@@ -112,15 +112,11 @@ def _is_ms(value: Any) -> bool:
 
 
 def subscriptions_of(settings: Any) -> list[SubscriptionData]:
-    now_ms = time.time_ns() // 1_000_000
-    wanted = [(entry.topic.name, check_filter(entry.expression)) for entry in settings.subscription.subscriptions]
-    return [
-        subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind) for topic, each in wanted
-    ]
-
-
-def topics_of(settings: Any) -> set[str]:
-    return {entry.topic.name for entry in settings.subscription.subscriptions}
+    now_ms, found = time.time_ns() // 1_000_000, []
+    for entry in settings.subscription.subscriptions:
+        kind, expression = check_filter(entry.expression)
+        found.append(subscription_data(entry.topic.name, expression, version=now_ms, expression_type=kind))
+    return found
 
 
 def producer_groups(settings: Any) -> set[str]:

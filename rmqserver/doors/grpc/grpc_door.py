@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rmqproto.wire.frames import OnFrame
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.replicas.slave import Slave
-    from rmqserver.doors.grpc.call_gates import GatesAt
-    from rmqserver.doors.grpc.grpc_service import GrpcService
+    from rmqserver.doors.grpc.grpc_service import GatesAt, GrpcService
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.outward import Outward
 

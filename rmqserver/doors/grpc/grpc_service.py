@@ -1,16 +1,19 @@
-"""The calls of the service, and what stands before each of them."""
+"""The calls of the service, and what stands before each of them: who calls, and the gates of the remoting door, which
+are asked with the request that does there what the call does here."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from rmqproto.codes import RequestCode as R
-from rmqserver.doors.grpc.call_gates import CallGates, GatesAt
+from rmqproto.headers.request_table import RequestKind, codes_of
+from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, refusal_for, refuse_if
 from rmqserver.doors.grpc.link import CallKind, GrpcCall, Link
 from rmqserver.doors.grpc.messages import SERVICE
@@ -21,6 +24,9 @@ from rmqserver.doors.grpc.route_calls import RouteCalls
 from rmqserver.doors.grpc.security import Guard
 from rmqserver.doors.grpc.send_calls import SendCalls
 from rmqserver.doors.grpc.settle_calls import SettleCalls
+from rmqserver.limits import OVERLOAD
+from rmqserver.remoting.answer import Request
+from rmqserver.remoting.gate import Gate, GatePlace
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
@@ -28,11 +34,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+GatesAt = Callable[[Iterable[GatePlace]], list[Gate]]
+"""The gates that stand in these places, in their order."""
+
+PLACES = (GatePlace.RATES, GatePlace.FAULTS)
+"""Who calls is asked before, and how many wait is counted here: both are told by other means than there."""
 RENEW_EVERY_S = 5.0
 ROUTES = ("QueryRoute", "QueryAssignment")
 """Calls that a slave answers."""
 UNIMPLEMENTED = {f"{SERVICE}/{name}" for name in ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset")}
 """Calls of the service that Apache's proxy does not have either."""
+_PUTS = codes_of(RequestKind.PUT)
+
+
+class _Named(NamedTuple):
+    """What gates read in a header."""
+
+    topic: str | None
+    consumer_group: str | None
 
 
 class GrpcService:
@@ -40,8 +59,9 @@ class GrpcService:
 
     def __init__(self, broker: Broker, gates_at: GatesAt):
         self._broker = broker
+        self._gates_at = gates_at
+        self._put_refusal = broker.replicas.put_refusal
         self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
-        self._gates = CallGates(gates_at, broker)
         self.clients = GrpcPeers(broker.config, broker.membership, broker.groups, self._client_gone)
         routes = RouteCalls(broker)
         sending = SendCalls(broker)
@@ -93,8 +113,11 @@ class GrpcService:
         return f"Method {text} is unimplemented" if text in UNIMPLEMENTED else f"Method not found: {text}"
 
     def plain_calls(self) -> PlainCalls | None:
-        """What may take the whole calls of one read past ``take``; None while gates have to be asked about each."""
-        return None if self._broker.slave is not None or self._gates.ask_now() else self._plain
+        """What may take the whole calls of one read past ``take``; None while anything stands before each, be it a
+        count."""
+        counts = self._broker.config.max_requests_in_flight_per_connection > 0
+        stops = self._broker.slave is not None or counts or self._gates_at(PLACES) or self._put_refusal() is not None
+        return None if stops else self._plain
 
     def take(self, call: GrpcCall, message: Any) -> None:
         """Takes a message of the client. What it raises is for ``refuse``."""
@@ -108,8 +131,10 @@ class GrpcService:
             return
         if self._broker.slave is not None and kind.name not in ROUTES:
             call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
-            return
-        self._gates.let_pass(call, message, partial(kind.take, call, message))
+        elif kind.code is None:  # telemetry waits as long as its client lives
+            kind.take(call, message)
+        else:
+            self._pass_gates(call, kind.code, message)
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
         """Answers a call whose taking has raised."""
@@ -117,7 +142,36 @@ class GrpcService:
         error.__traceback__ = error.__context__ = None
         call.kind.refuse(call, refusal)
 
+    def _pass_gates(self, call: GrpcCall, code: R, message: Any) -> None:
+        """Takes the message at once, later or never. Raises CallRefused or Refused."""
+
+        def go_on(error: Exception | None = None) -> None:
+            refused = error or (self._put_refusal() if code in _PUTS else None)
+            if refused is not None:
+                raise refused
+            call.kind.take(call, message)
+
+        most = self._broker.config.max_requests_in_flight_per_connection
+        why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
+        refuse_if(0 < most < call.link.waiting_count(), Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
+        user = {ACCESS_KEY: call.user} if call.user else {}
+        asked: Request[Any] = Request(code, 0, _named(message))
+        for gate in self._gates_at(PLACES):
+            take_over = gate.admit(asked, user, call.link.connection)
+            call.is_answer_lost = asked.is_oneway
+            if take_over is not None:
+                take_over(lambda error: call.guarded(partial(go_on, error)))
+                return
+        go_on()
+
     def _client_gone(self, client: GrpcPeer) -> None:
         self._broker.clients.peer_gone(client)
         self._broker.lite.peer_gone(client)
         self._settling.renewals.client_gone(client)
+
+
+def _named(request: Any) -> _Named:
+    messages = getattr(request, "messages", None)
+    topic = getattr(messages[0] if messages else getattr(request, "message_queue", request), "topic", None)
+    group = getattr(request, "group", None)
+    return _Named(topic.name if topic is not None else None, group.name if group is not None else None)

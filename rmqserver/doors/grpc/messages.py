@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PACKAGE = "apache.rocketmq.v2"
 SERVICE = f"{PACKAGE}.MessagingService"
@@ -26,18 +26,17 @@ ENUMS = {
     "TransactionResolution": "COMMIT ROLLBACK",
     "TransactionSource": "SOURCE_CLIENT SOURCE_SERVER_CHECK",
     "Language": "JAVA CPP DOT_NET GOLANG RUST PYTHON PHP NODE_JS RUBY OBJECTIVE_C DART KOTLIN",
-    "Code": "",
 }
-"""Values from 1 on, in order; 0 is "unspecified". The codes are an open list: see ``codes``."""
+"""Values from 1 on, in order; 0 is "unspecified". In the messages they are numbers, as on the wire."""
 
-ZERO_BASED_ENUMS = {
-    "LiteSubscriptionAction": "PARTIAL_ADD PARTIAL_REMOVE COMPLETE_ADD COMPLETE_REMOVE",
-    "OffsetPolicy": "LAST MIN MAX",
-}
+LITE_ACTIONS = ("PARTIAL_ADD", "PARTIAL_REMOVE", "COMPLETE_ADD", "COMPLETE_REMOVE")
+"""Values of LiteSubscriptionAction, from 0 on."""
 
 # Each line: a message, then its fields as "number name type". A type that is not told is string; * repeated; ? optional
 # with presence; {a | b} are alternatives, under the name before the brace.
 TABLE = """
+Duration: 1 seconds int64, 2 nanos int32
+Timestamp: 1 seconds int64, 2 nanos int32
 Resource: 1 resource_namespace, 2 name
 Address: 1 host, 2 port int32
 Endpoints: 1 scheme AddressScheme, 2 addresses Address*
@@ -60,7 +59,7 @@ SystemProperties: 1 tag?, 2 keys*, 3 message_id, 4 body_digest Digest, 5 body_en
  19 orphaned_transaction_recovery_duration Duration?,
  20 dead_letter_queue DeadLetterQueue?, 21 lite_topic?, 22 priority int32?
 Assignment: 1 message_queue MessageQueue
-Status: 1 code Code, 2 message
+Status: 1 code int32, 2 message
 UA: 1 language Language, 2 version, 3 platform, 4 hostname
 Metric: 1 on bool, 2 endpoints Endpoints?
 Publishing: 1 topics Resource*, 2 max_body_size int32, 3 validate_message_type bool
@@ -69,7 +68,7 @@ Subscription: 1 group Resource?, 2 subscriptions SubscriptionEntry*, 3 fifo bool
 Settings: 1 client_type ClientType?, 2 access_point Endpoints?, 3 backoff_policy RetryPolicy?,
  4 request_timeout Duration?, pub_sub {5 publishing Publishing | 6 subscription Subscription},
  7 user_agent UA, 8 metric Metric
-OffsetOption: offset_type {1 policy OffsetPolicy | 2 offset int64 | 3 tail_n int64 | 4 timestamp int64}
+OffsetOption: offset_type {1 policy int32 | 2 offset int64 | 3 tail_n int64 | 4 timestamp int64}
 QueryRouteRequest: 1 topic Resource, 2 endpoints Endpoints
 QueryRouteResponse: 1 status Status, 2 message_queues MessageQueue*
 SendMessageRequest: 1 messages Message*
@@ -99,7 +98,7 @@ EndTransactionRequest: 1 topic Resource, 2 message_id, 3 transaction_id, 4 resol
 EndTransactionResponse: 1 status Status
 RecallMessageRequest: 1 topic Resource, 2 recall_handle
 RecallMessageResponse: 1 status Status, 2 message_id
-SyncLiteSubscriptionRequest: 1 action LiteSubscriptionAction, 2 topic Resource, 3 group Resource, 4 lite_topic_set*,
+SyncLiteSubscriptionRequest: 1 action int32, 2 topic Resource, 3 group Resource, 4 lite_topic_set*,
  5 version int64?, 6 offset_option OffsetOption?
 SyncLiteSubscriptionResponse: 1 status Status
 ThreadStackTrace: 1 nonce, 2 thread_stack_trace?
@@ -120,32 +119,12 @@ TelemetryCommand: 1 status Status?, command {2 settings Settings | 3 thread_stac
 Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     "string": Field.TYPE_STRING, "bytes": Field.TYPE_BYTES, "bool": Field.TYPE_BOOL, "int32": Field.TYPE_INT32,
-    "int64": Field.TYPE_INT64, "float": Field.TYPE_FLOAT,
+    "int64": Field.TYPE_INT64, "float": Field.TYPE_FLOAT, **dict.fromkeys(ENUMS, Field.TYPE_INT32),
 }  # fmt: skip
-_WELL_KNOWN = {"Duration": duration_pb2, "Timestamp": timestamp_pb2}
-_WHOLE = TABLE.replace("\n ", " ").strip()
+_LINES = [line.partition(": ")[::2] for line in TABLE.replace("\n ", " ").strip().splitlines()]
+"""Name and fields of each message."""
 _FIELD = re.compile(r"(\d+) (\w+)(?: (\w+))?([*?]?)")
 _ALTERNATIVES = re.compile(r"(\w+) \{.*\}")
-
-
-def _lines() -> list[tuple[str, str]]:
-    """Name and fields of each message."""
-    return [(name, fields) for name, _, fields in (line.partition(": ") for line in _WHOLE.splitlines())]
-
-
-def _file() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(name="rmqadmin/messages.proto", package=PACKAGE, syntax="proto3")
-    file.dependency.extend(f"google/protobuf/{name.lower()}.proto" for name in _WELL_KNOWN)
-    for table, first in ((ENUMS, 1), (ZERO_BASED_ENUMS, 0)):
-        for name, values in table.items():
-            enum = file.enum_type.add(name=name)
-            if first:
-                enum.value.add(name=f"{name}_UNSPECIFIED", number=0)
-            for number, value in enumerate(values.split(), first):
-                enum.value.add(name=f"{name}_{value}", number=number)  # names are the whole package's
-    for name, fields in _lines():
-        _add_message(file.message_type.add(name=name), fields)
-    return file
 
 
 def _add_message(message: descriptor_pb2.DescriptorProto, fields: str) -> None:
@@ -165,33 +144,29 @@ def _add_message(message: descriptor_pb2.DescriptorProto, fields: str) -> None:
 
 def _add_field(message: descriptor_pb2.DescriptorProto, found: re.Match[str]) -> Any:
     number, name, kind, mark = found.groups()
-    kind = kind or "string"
     field = message.field.add(name=name, number=int(number))
     field.label = Field.LABEL_REPEATED if mark == "*" or kind == "map" else Field.LABEL_OPTIONAL
-    if kind in _SCALARS:
-        field.type = _SCALARS[kind]
-    elif kind == "map":
+    if kind is None or kind in _SCALARS:
+        field.type = _SCALARS[kind or "string"]
+        return field
+    if kind == "map":
         entry = message.nested_type.add(name="UserPropertiesEntry")
         entry.options.map_entry = True
         for at, half in enumerate(("key", "value"), 1):
             entry.field.add(name=half, number=at, label=Field.LABEL_OPTIONAL, type=Field.TYPE_STRING)
-        field.type, field.type_name = Field.TYPE_MESSAGE, f".{PACKAGE}.{message.name}.{entry.name}"
-    elif kind in ENUMS or kind in ZERO_BASED_ENUMS:
-        field.type, field.type_name = Field.TYPE_ENUM, f".{PACKAGE}.{kind}"
-    else:
-        package = "google.protobuf" if kind in _WELL_KNOWN else PACKAGE
-        field.type, field.type_name = Field.TYPE_MESSAGE, f".{package}.{kind}"
+        kind = f"{message.name}.{entry.name}"
+    field.type, field.type_name = Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
     return field
 
 
 def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="rmqadmin/messages.proto", package=PACKAGE, syntax="proto3")
+    for name, fields in _LINES:
+        _add_message(file.message_type.add(name=name), fields)
     pool = descriptor_pool.DescriptorPool()
-    for module in _WELL_KNOWN.values():
-        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    pool.Add(_file())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name, _ in _lines()
-    }
+    pool.Add(file)
+    found = {name: pool.FindMessageTypeByName(f"{PACKAGE}.{name}") for name, _ in _LINES}
+    return {name: message_factory.GetMessageClass(kind) for name, kind in found.items()}
 
 
 CLASSES = _classes()

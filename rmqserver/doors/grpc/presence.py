@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rmqproto.bodies.groups import (
-    ConsumerData,
-    Heartbeat,
-    ProducerData,
-)
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData
 from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
@@ -33,7 +29,6 @@ from rmqserver.doors.grpc.client_settings import (
     merged,
     producer_groups,
     subscriptions_of,
-    topics_of,
 )
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus, refuse_if
 from rmqserver.doors.grpc.messages import CLASSES, value
@@ -241,10 +236,9 @@ class GrpcPeers:
         if which is None:
             call.fail(GrpcStatus.INVALID_ARGUMENT, "there is no publishing or subscription data in settings")
             return
-        if which == "publishing":
-            for topic in settings.publishing.topics:
-                check_topic(topic.name)
-        else:
+        for topic in settings.publishing.topics:
+            check_topic(topic.name)
+        if which == "subscription":
             check_consumer(settings)
             self._check_known(settings.subscription.group.name)
         self._introduce(call, settings).has_told_settings = True
@@ -254,7 +248,8 @@ class GrpcPeers:
         """A consumer by what it does. Before it sends settings to this broker, its calls say what they would: after a
         restart Python's client sends them minutes later. Raises TooManyClients."""
         client = self.find(call)
-        if client is not None and (client.has_told_settings or topic in topics_of(client.settings)):
+        known = client.settings.subscription.subscriptions if client is not None else ()
+        if client is not None and (client.has_told_settings or any(each.topic.name == topic for each in known)):
             return client
         settings = CLASSES["Settings"](client_type=value("ClientType", kind))
         if client is not None:
@@ -316,20 +311,16 @@ class GrpcPeers:
         return client
 
     def _register(self, client: GrpcPeer) -> None:
-        settings = client.settings
-        beat = Heartbeat(client_id=client.client_id)
-        if settings.WhichOneof("pub_sub") == "publishing":
-            beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(producer_groups(settings))]
-        else:
-            subscriptions = subscriptions_of(settings)
-            groups = client.groups | consumer_groups(settings)
-            beat.consumer_data_set = [
-                ConsumerData(
-                    group_name=group, consume_type=CONSUMES[settings.client_type],
-                    subscription_data_set=subscriptions,
-                )
-                for group in sorted(groups)
-            ]  # fmt: skip
+        settings, kind = client.settings, CONSUMES.get(client.settings.client_type, "")
+        subscriptions, own = subscriptions_of(settings), consumer_groups(settings)
+        groups = sorted(client.groups | own) if own else ()
+        beat = Heartbeat(
+            client_id=client.client_id,
+            producer_data_set=[ProducerData(group_name=name) for name in sorted(producer_groups(settings))],
+            consumer_data_set=[
+                ConsumerData(group_name=name, consume_type=kind, subscription_data_set=subscriptions) for name in groups
+            ],
+        )
         _, tell_members = self._membership.heartbeat(beat, client, client.language, client.version, settings.ByteSize())
         tell_members()
 

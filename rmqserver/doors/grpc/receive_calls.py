@@ -34,7 +34,7 @@ from rmqserver.doors.grpc.call_checks import (
 )
 from rmqserver.doors.grpc.client_settings import attempts_max
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status
-from rmqserver.doors.grpc.messages import CLASSES, ZERO_BASED_ENUMS
+from rmqserver.doors.grpc.messages import CLASSES, LITE_ACTIONS
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
 from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, put_message, set_ms
 
@@ -56,7 +56,6 @@ KNOWS_POLLING_TIME = b"5.0.3"
 REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
-_ACTIONS = ZERO_BASED_ENUMS["LiteSubscriptionAction"].split()
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
 
 Found = list[tuple[StoredMessage, Receipt]]
@@ -115,7 +114,7 @@ class ReceiveCalls:
         text = f"lite group {group} is expected to bind topic {bound or 'null'}, but actual is {topic}"
         refuse_if(bound != topic, Code.ILLEGAL_TOPIC, text)
         client = self._clients.consumer(call, "LITE_PUSH_CONSUMER", group, topic)
-        action = _ACTIONS[request.action] if 0 <= request.action < len(_ACTIONS) else ""
+        action = LITE_ACTIONS[request.action] if 0 <= request.action < len(LITE_ACTIONS) else ""
         change = LiteSubscriptionChange(
             action=action, client_id=client.client_id, group=group, lite_topic_set=list(request.lite_topic_set),
             offset_option=_option_of(request.offset_option) if request.HasField("offset_option") else None,
