@@ -1,7 +1,7 @@
 """A client without an event loop: a few connections per address, one request at a time on each, from any thread.
 
 It serves the command line, the dashboard's worker threads and Spark tasks. A command must start within a tenth of a
-second, so nothing here imports trio. Nothing is sent twice: a request whose connection breaks may have been carried
+second, so nothing here imports trio. No change is sent twice: a request whose connection breaks may have been carried
 out, and only the caller knows whether to ask again.
 """
 
@@ -21,6 +21,7 @@ from rmqclient.remoting.blocking_connection import BlockingConnection, reason
 from rmqclient.remoting.requests import OPAQUE_MASK, Fields, encode_request, refusal, request_label
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, RequestTimeoutError
+from rmqproto.headers.request_table import READING_CODES
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
@@ -43,7 +44,8 @@ thread."""
 
 CONNECTIONS_MAX = 8
 """Connections to one address. Each slow answer, as one that a broker has to get from a client, keeps one from other
-threads; and a server may limit those of one machine, on which several programs run."""
+threads; and a server may limit those of one machine, on which several programs run. If it turns one away while it
+serves others, those have to do."""
 
 
 class BlockingClient:
@@ -111,7 +113,7 @@ class BlockingClient:
             for opaque, header in zip(opaques, headers, strict=True)
         ]
         with pool.told(self.on_silence):
-            answers = pool.exchange(b"".join(frames), opaques, request_label(code), deadline_s)
+            answers = pool.exchange(b"".join(frames), opaques, code, deadline_s)
         for answer in answers:
             if answer.code not in accept:
                 raise refusal(answer, address)
@@ -131,7 +133,7 @@ class BlockingClient:
         pool = self._pool(address)
         opaque = pool.next_opaque()
         frame = encode_request(code, opaque, header, body, credentials=self._credentials, oneway=True)
-        pool.exchange(frame, [], request_label(code), deadline_s)
+        pool.exchange(frame, [], code, deadline_s)
 
     def cancel(self) -> None:
         """Makes every thread that waits in ``request`` or ``oneway`` raise ConnectError. The client stays usable."""
@@ -165,6 +167,10 @@ class BlockingClient:
             return pool
 
 
+class _TurnedAwayError(Exception):
+    """A question may be asked again on another connection."""
+
+
 class _Pool:
     """The connections to one address. A thread has one for itself during an exchange."""
 
@@ -178,6 +184,7 @@ class _Pool:
         self._has_spoken = False
         """Whether the server has sent anything since the first of its connections was opened."""
         self._interrupts = 0
+        self._connections_max = CONNECTIONS_MAX
 
     def next_opaque(self) -> int:
         return next(self._opaques) & OPAQUE_MASK
@@ -198,13 +205,15 @@ class _Pool:
             timer.join()  # otherwise it might report after this
             on_silence(self._address, False)
 
-    def exchange(self, frames: bytes, opaques: Sequence[int], label: str, deadline_s: float) -> list[Command]:
+    def exchange(self, frames: bytes, opaques: Sequence[int], code: int, deadline_s: float) -> list[Command]:
         """Sends the frames on a connection of its own, and waits for the answers to ``opaques``; to none, it does not
         wait."""
-        interrupts = self._interrupts
+        interrupts, label = self._interrupts, request_label(code)
         try:
-            with self._taken(interrupts, label, deadline_s) as connection:
-                return connection.exchange(frames, opaques, deadline_s)
+            while True:
+                taken = self._taken(interrupts, label, deadline_s, may_repeat=code in READING_CODES)
+                with contextlib.suppress(_TurnedAwayError), taken as connection:
+                    return connection.exchange(frames, opaques, deadline_s)
         except TimeoutError:
             raise RequestTimeoutError(
                 f"{self._address} did not answer {label} in time",
@@ -215,7 +224,9 @@ class _Pool:
             raise ConnectError(f"{label} to {self._address} {what}", address=self._address) from None
 
     @contextlib.contextmanager
-    def _taken(self, interrupts: int, label: str, deadline_s: float) -> Iterator[BlockingConnection]:
+    def _taken(
+        self, interrupts: int, label: str, deadline_s: float, *, may_repeat: bool
+    ) -> Iterator[BlockingConnection]:
         """A connection that nobody else uses meanwhile. It is kept, unless there is an error or an interrupt."""
         connection = self._take(interrupts, label, deadline_s)
         keeps = False
@@ -228,6 +239,11 @@ class _Pool:
                 raise ConnectionError("cancelled")
             yield connection
             keeps = True
+        except (ConnectionError, ConnectError):
+            may_repeat = may_repeat or not connection.is_connected
+            if may_repeat and interrupts == self._interrupts and self._does_with_others(connection):
+                raise _TurnedAwayError from None
+            raise
         finally:
             with self._changed:
                 self._used.remove(connection)
@@ -237,6 +253,15 @@ class _Pool:
                 else:
                     connection.close()
                 self._changed.notify_all()
+
+    def _does_with_others(self, connection: BlockingConnection) -> bool:
+        """Whether the server turned a connection away while others are open; then no more are opened beside them."""
+        with self._changed:
+            others_count = len(self._used) - 1 + len(self._idle)
+            is_turned_away = others_count > 0 and not connection.has_spoken
+            if is_turned_away:
+                self._connections_max = others_count
+            return is_turned_away
 
     def _take(self, interrupts: int, label: str, deadline_s: float) -> BlockingConnection:
         """An idle connection, or a new one that is to be opened."""
@@ -256,14 +281,15 @@ class _Pool:
                 connection.close()  # the server closes connections that were idle for 120 s
             else:
                 connection = self._new()
-                self._has_spoken = self._has_spoken and bool(self._used)
+                if not self._used:
+                    self._has_spoken, self._connections_max = False, CONNECTIONS_MAX
             self._used.add(connection)
             return connection
 
     def _may_open(self) -> bool:
         """One connection is opened at a time: only one thread tries a server that is down, and a server that answers at
         once needs few."""
-        return len(self._used) < CONNECTIONS_MAX and all(one.is_connected for one in self._used)
+        return len(self._used) < self._connections_max and all(one.is_connected for one in self._used)
 
     def interrupt(self) -> None:
         """Makes calls that use a connection, or wait for one, raise ConnectError. Idle connections stay open."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from rmqclient.admin import AdminClient
-from rmqclient.admin.caller import READING_CODES
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RequestTimeoutError
+from rmqproto.headers.request_table import READING_CODES
 
 T = TypeVar("T")
 

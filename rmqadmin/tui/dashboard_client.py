@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from rmqadmin.core.audit_trail import AuditedChange, AuditTrail
 from rmqadmin.core.deadline_client import DeadlineClient
-from rmqclient.admin.caller import READING_CODES, AskedHow
+from rmqclient.admin.caller import AskedHow
 from rmqclient.remoting.requests import request_label
 from rmqproto.errors import ConnectError, RocketMQError
+from rmqproto.headers.request_table import READING_CODES
 from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:

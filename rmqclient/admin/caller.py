@@ -16,7 +16,7 @@ from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
-from rmqproto.headers.request_table import RequestKind, codes_of
+from rmqproto.headers.request_table import READING_CODES
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import ssl
 
 T = TypeVar("T")
-
-READING_CODES = codes_of(RequestKind.READ)
-"""The requests that a read-only client may send."""
 
 
 class AskedHow(TypedDict, total=False):

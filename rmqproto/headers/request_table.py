@@ -202,6 +202,10 @@ def codes_of(kind: RequestKind) -> frozenset[int]:
     return frozenset(code for code, row in REQUESTS.items() if row.kind is kind)
 
 
+READING_CODES = codes_of(RequestKind.READ)
+"""The requests that a client may send that only reads."""
+
+
 def __getattr__(name: str) -> Any:
     if name != "REQUEST_HEADERS":
         raise AttributeError(name)

@@ -17,7 +17,6 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.lookup import found_message
 from rmqclient.admin import AdminClient
-from rmqclient.admin.caller import READING_CODES
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
@@ -25,6 +24,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.headers.request_table import READING_CODES
 from rmqproto.message.record import encode_record
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.trace import Published, encode_trace

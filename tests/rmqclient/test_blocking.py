@@ -190,8 +190,9 @@ def waiting(client: BlockingClient, address: str) -> tuple[threading.Thread, lis
 
 def some_wait(client: BlockingClient, peer: Peer, count: int) -> list[tuple[threading.Thread, list[Exception]]]:
     """Threads that ask and get no answer."""
+    before = len(peer.requests)
     threads = [waiting(client, peer.address) for _ in range(count)]
-    peer.wait_for(lambda: len(peer.requests) == count)
+    peer.wait_for(lambda: len(peer.requests) == before + count)
     return threads
 
 
@@ -243,6 +244,33 @@ def test_the_next_thread_tries_a_server_that_could_not_be_connected_to() -> None
             thread, caught = waiting(client, peer.address)
             thread.join(20)
             assert [type(error) for error in caught] == [NotConnectedError]
+
+
+@pytest.mark.parametrize("code", [CODE, RequestCode.DELETE_TOPIC_IN_BROKER])
+def test_a_question_is_asked_again_if_the_server_turns_another_connection_away(slow: Peer, code: int) -> None:
+    """``maxConnectionsPerAddress``. A change may have been made before the connection broke."""
+    with BlockingClient() as client:
+        ((thread, caught),) = some_wait(client, slow, 1)
+        slow.connections_max = 1
+        asked: list[Command | ConnectError] = []
+
+        def ask() -> None:
+            try:
+                asked.append(client.request(slow.address, code, body=b"x"))
+            except ConnectError as error:
+                asked.append(error)
+
+        second = threading.Thread(target=ask)
+        second.start()
+        slow.wait_for(lambda: slow.connections == 2)
+        slow.push(answer(slow.requests[0]))
+        for each in (thread, second):
+            each.join(20)
+        assert not caught
+        assert isinstance(asked[0], Command if code == CODE else ConnectError)
+        for _ in range(2):
+            assert client.request(slow.address, CODE, body=b"y").body == b"y"
+        assert slow.connections == 2
 
 
 def test_a_server_that_answers_others_is_not_called_silent(slow: Peer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Self
@@ -32,13 +33,15 @@ def answer(
 
 class Peer:
     """Listens from the start. ``requests`` holds every request that came, ``answers`` every answer to our own requests.
-    ``close`` it, or use it as a context manager; after ``hang_up``, ``listen`` listens again on the same port."""
+    ``connections`` counts also those past ``connections_max``, which are closed at once. ``close`` it, or use it as a
+    context manager; after ``hang_up``, ``listen`` listens again on the same port."""
 
     def __init__(self, reply: Reply):
         self.reply = reply
         self.requests: list[Command] = []
         self.answers: list[Command] = []
         self.connections = 0
+        self.connections_max = sys.maxsize
         self.changed = threading.Condition()
         self.port = 0
         self._open: list[socket.socket] = []
@@ -99,7 +102,12 @@ class Peer:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            self.connections += 1
+            with self.changed:
+                self.connections += 1
+                self.changed.notify_all()
+            if len(self._open) >= self.connections_max:
+                connection.close()
+                continue
             self._open.append(connection)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)

@@ -11,11 +11,12 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingReader, RecordingWriter, question_of
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.sampler import Sampler
-from rmqclient.admin.caller import READING_CODES, AskedHow
+from rmqclient.admin.caller import AskedHow
 from rmqclient.remoting.requests import request_label
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, RefusedError, RocketMQError, UsageError
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.headers.request_table import READING_CODES
 from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.prompt.command_lines import CommandLines
 from rmqadmin.commands.tui import _settings
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqclient import blocking
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -45,7 +46,9 @@ def names(server: Server, admin: AdminClient, fresh: Fresh) -> dict[str, str]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ports that this process looked up for new connections of any kind."""
+    """The ports that this process looked up for new connections of any kind. One connection serves all threads: how
+    many they need otherwise depends on how fast the server is."""
+    monkeypatch.setattr(blocking, "CONNECTIONS_MAX", 1)
     found: list[str] = []
     look_up = socket.getaddrinfo
 
