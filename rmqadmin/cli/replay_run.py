@@ -45,10 +45,9 @@ def run_job(
     """Plans or executes with ``engine`` (``redrive`` of ``rmqreplay``, or ``replay`` of ``spark_tools``), and says how
     to resume after an interruption."""
     from rmqadmin.cli.run_progress import StageLines, progress_for_here
-    from rmqreplay.ledger.jobs import open_jobs
     from rmqreplay.ledger.ledger import read_ledger
     from rmqreplay.plans.request import default_ledger_root
-    from rmqreplay.run.entry import Runner
+    from rmqreplay.run.entry import Runner, open_jobs
     from rmqreplay.run.job import RunOptions
 
     progress, stage = progress_for_here(pace.rate), StageLines()

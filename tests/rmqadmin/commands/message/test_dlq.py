@@ -18,9 +18,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqreplay.ledger.jobs import open_jobs
 from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import load_plan
+from rmqreplay.run.entry import open_jobs
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Fresh, Server, topic_config, until
 
