@@ -41,12 +41,13 @@ def _xdg(variable: str, default: str) -> Path:
 
 
 def home_dir() -> Path:
-    """The user's home. A user without one, as in many containers, gets a directory that is not there and cannot be
-    made: nothing is read, and what must be written fails with a sentence that says why."""
+    """The user's home. A user without one, as in many containers and accounts of services, gets a directory that is not
+    there and cannot be made: nothing is read, and what must be written fails with a sentence that says why."""
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError:  # neither HOME nor an entry in passwd
         return _NO_HOME
+    return _NO_HOME if os.path.exists(home) and not os.path.isdir(home) else home  # /dev/null
 
 
 def expanded(path: str | Path) -> Path:

@@ -100,3 +100,11 @@ def test_what_must_keep_a_file_says_what_to_set_and_changes_nothing(
     with_state = homeless("resetOffset", "-g", group, "-t", topic, "--to", "end", XDG_STATE_HOME=str(tmp_path))
     assert with_state.returncode == 0, with_state.stderr
     assert list((tmp_path / "rmqadmin" / "undo").iterdir())
+
+
+@pytest.mark.parametrize("words", ["context ls", "audit", "updateTopic -c {cluster} -t {topic}"])
+def test_a_home_that_is_no_directory_is_none(homeless: Homeless, fresh: Fresh, words: str) -> None:
+    """Accounts of services often have ``/dev/null`` there."""
+    done = homeless(*words.format(cluster=CLUSTER, topic=fresh("HomelessTopic")).split(), HOME="/dev/null")
+    assert done.returncode == 0, done.stderr
+    assert ("no home directory is known" in done.stderr) == words.startswith("updateTopic")
