@@ -153,10 +153,12 @@ class RegistryCommand(TyperCommand):
         words = found.words
         if words and "--help" not in found.seen:
             if self.entry.is_mqadmin:
-                self._leave_out(words, found.seen)
+                self._leave_out(words, found.seen, args)
                 words = []
-            elif not any(param.param_type_name == "argument" for param in self.params):
-                self._refuse_words(words, found.seen)
+            else:
+                counts = [param.nargs for param in self.params if param.param_type_name == "argument"]
+                if min(counts, default=0) >= 0 and len(words) > sum(counts):
+                    self._refuse_words(words[sum(counts) :], found.seen, args)
         left: list[str] = super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
         self._check_empty_words(ctx)
         return left
@@ -192,22 +194,27 @@ class RegistryCommand(TyperCommand):
             f"ignored, because the option was given before: {again}" + (f". {several}" if several else "")
         )
 
-    def _leave_out(self, words: Sequence[str], seen: set[str]) -> None:
+    def _leave_out(self, words: Sequence[str], seen: set[str], args: Sequence[str]) -> None:
         """What becomes of words that belong to no option, which mqadmin ignores silently. UsageError if the command
         changes something: without them it may change something else than was meant."""
         if self.entry.effect in CHANGING:
-            self._refuse_words(words, seen)
+            self._refuse_words(words, seen, args)
         diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
 
-    def _refuse_words(self, words: Sequence[str], seen: set[str]) -> NoReturn:
-        """UsageError that names the options which a single word may belong to."""
+    def _refuse_words(self, words: Sequence[str], seen: set[str], args: Sequence[str]) -> NoReturn:
+        """UsageError that names the options which a single word may belong to, or the flag that it stands behind in
+        ``args``."""
         hint = f"`rmqadmin {self.entry.name} --help` shows the options."
         meant = [
             f"{param.opts[0]} {words[0]}"
             for param in self.params
             if self.values.get(param.name) in _NAMES and param.opts[-1] not in seen | self.general_options
         ]
-        if len(words) == 1 and meant:
+        valued = {name for param in self.params if not getattr(param, "is_flag", False) for name in param.opts}
+        flags = [before for before, word in itertools.pairwise(args) if word == words[0] and before[:1] == "-"]
+        if flags and flags[-1].partition("=")[0] not in valued:
+            hint = f"{flags[-1]} takes no value. {hint}"
+        elif len(words) == 1 and meant:
             hint = f"Is it {' or '.join(meant)}? {hint}"
         raise UsageError(
             f"{' '.join(words)}: belongs to no option, so nothing was done",

@@ -118,3 +118,22 @@ def test_a_dash_before_the_command_and_in_the_shell_is_named(on_broker: Rmqadmin
 def test_what_was_pasted_inside_a_word_is_named_too(run: Rmqadmin, words: list[str], character: str) -> None:
     """The lines name no server: whoever acted would end with another status."""
     run(*words, status=2, out="", err=character)
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        ("context edit good --protected true", "--protected"),
+        ("user add bob --password secret", "--password"),
+        ("deleteTopic -t T -c C --dry-run true", "--dry-run"),
+    ],
+)
+def test_a_value_behind_a_flag_is_refused_and_the_flag_named(rmqadmin: Rmqadmin, words: str, flag: str) -> None:
+    ran = rmqadmin(*words.split())
+    assert (ran.status, f"{words.split()[-1]}: belongs to no option, so nothing was done" in ran.err) == (2, True)
+    assert f"hint: {flag} takes no value." in ran.err
+
+
+def test_a_word_too_many_is_not_taken_for_the_value_of_an_option_that_has_one(rmqadmin: Rmqadmin) -> None:
+    ran = rmqadmin("resetOffset", "-g", "x", "-t", "T", "x")
+    assert (ran.status, "x: belongs to no option" in ran.err, "takes no value" in ran.err) == (2, True, False)
