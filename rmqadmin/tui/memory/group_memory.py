@@ -141,7 +141,7 @@ class GroupMemory:
             is_stuck = any(one.finding.check == Check.STUCK for one in self._wrong.of(subject))
             self._still.look(at_ms, group, lag, is_stuck=is_stuck)
             series = _lag_series(group)
-            if lag.lag_count or self._history.samples(series):
+            if lag.lag_count or any(value is not None for _, value in self._history.samples(series)):
                 is_unknown = lag.lacking and not lag.lag_count
                 self._history.add(series, at_ms, None if is_unknown else lag.lag_count, lag.lacking)
         total = sum(lag.lag_count for lag in found.groups.values())

@@ -39,6 +39,15 @@ def test_a_group_whose_consumers_had_crashed_before_the_dashboard_was_opened(pul
     assert changes(pulse) == [], "it was so before"
 
 
+def test_a_group_without_an_offset_has_no_lag_in_its_curve(pulse: PulseMemory, clock: Clock) -> None:
+    """The list says that it has none, and its curve said 0."""
+    pulse.take_rows(SubjectKind.GROUP, {"young": RowReading({"lag_count": None})})
+    for lag_count, value in ((0, None), (5, 5.0), (0, 0.0)):
+        clock.now_ms += 1000
+        pulse.take_lags(GroupLags({"young": lag(lag_count)}, {}))
+        assert pulse.history.values(Series(SubjectKind.GROUP, "young", "lag_count"), 9)[-1] == value
+
+
 def says(error: str | None = None, config: dict[str, str] | None = None, **info: object) -> BrokerFacts:
     failure = None if error is None else ConnectError(error)
     replica = Replica("C", "broker-a", 0, "h:1", {key: str(value) for key, value in info.items()}, failure)
