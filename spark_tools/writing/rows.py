@@ -161,16 +161,14 @@ class TaskRows:
 
     def _may_pass(self, error: RocketMQError) -> bool:
         """Whether to wait. A name that nobody knows is wrong if no broker is away; if one is, this waits no longer in
-        all than for one topic, since many names may be wrong."""
+        all than for one topic, since many names may be wrong. Name servers know the topics of slaves, too."""
         if not isinstance(error, NotFoundError):
             return is_silence(error)
         if not self._brokers:
             return False
         was_away = self._is_any_away
         try:
-            table = self._cluster.admin.cluster_info().broker_addr_table
-            masters = {name for name, broker in table.items() if broker.master_addr is not None}
-            self._is_any_away = not self._brokers <= masters
+            self._is_any_away = not self._brokers <= self._cluster.admin.cluster_info().broker_addr_table.keys()
         except RocketMQError as other:
             return is_silence(other)
         if not self._is_any_away and not was_away:  # one that just came back is asked once more
@@ -289,6 +287,9 @@ class TaskRows:
             there = self._queues[queue.topic]
             if queue not in there and not self._options.is_idempotent:
                 there = writable_queues(self._cluster, queue.topic)
+                known = self._cluster.route(queue.topic).get(queue.broker_name)
+                if known and known[1].master_addr is None and queue.queue_id < known[0].write_queue_nums:
+                    raise NotConnectedError(f"{queue.broker_name}, which a row names, has no master now")
             if queue not in there:
                 name = f"queue {queue.queue_id} of {queue.topic} on {queue.broker_name}"
                 raise NotFoundError(f"there is no {name} that can be written")

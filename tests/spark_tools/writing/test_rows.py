@@ -116,6 +116,25 @@ def test_a_topic_whose_broker_has_no_master_now_is_not_called_wrong():
         writable_queues(cast(LiveCluster, cluster), "T")
 
 
+def test_a_broker_without_a_master_is_waited_for_where_a_row_names_it():
+    """Its slaves tell name servers its topics: another name is wrong."""
+
+    class Electing(Cluster):
+        def forget_route(self, topic: str) -> None:
+            assert topic == "T", "no time makes another name right"
+            self._route = route("broker-a", "broker-b")
+
+    cluster = Electing("broker-a", "broker-b")
+    cluster.broker("broker-b").broker_addrs.clear()
+    options = parse_write_options({"nameServer": "h:1"})
+    made = TaskRows(options, cast(LiveCluster, cluster), task=0, brokers=frozenset({"broker-z"}))
+    named = {"topic": "T", "body": b"x", "brokerName": "broker-b"}
+    (sent,) = made.messages(iter([pa.RecordBatch.from_pylist([named | {"queueId": 3}, named | {"queueId": 9}])]))
+    assert (sent.target, made.rejects.count) == (MessageQueue("T", "broker-b", 3), 1)
+    cluster._route = {}
+    assert list(made.messages(iter([pa.RecordBatch.from_pylist([{"topic": "Gone", "body": b"x"}])]))) == []
+
+
 def test_queues_are_those_that_a_java_producer_chooses_from():
     cluster = Cluster("broker-b", "broker-a", "broker-0")
     cluster.broker("broker-0").broker_addrs.clear()
