@@ -72,6 +72,12 @@ def parse_offset(given: Any) -> StreamOffset:
         raise UsageError(f"the checkpoint's offset is damaged: {error!r} in {str(given)[:200]}") from None
 
 
+def is_younger(mark: tuple[int, int] | None, first: int, stored_ms: int) -> bool:
+    """Whether a queue's first message, although it is not behind the marked one, was stored later: the queue was made
+    anew."""
+    return mark is not None and first <= mark[0] and stored_ms > mark[1]
+
+
 def ranges_between(start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
     """What the batch from one offset to the other reads. Queues in which nothing is new are left out."""
     found = []

@@ -11,7 +11,7 @@ from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.spark_worker import tell
 from spark_tools.streaming.limits import TriggerLimits, batch_ends
-from spark_tools.streaming.offsets import StreamOffset
+from spark_tools.streaming.offsets import StreamOffset, is_younger
 from spark_tools.streaming.survey import QueueSurvey
 
 
@@ -52,7 +52,7 @@ class StreamPlanner:
         DataLossError if something is gone that was to be read; with failOnDataLoss=false it is told and passed over.
         """
         known = {queue: at for queue, at in start.queues.items() if self._keep(queue)}
-        seen = self._survey.look(known)
+        seen = self._survey.look(known, start.first)
         for queue in seen.gone:
             self._lost(f"{queue_text(queue)} is gone, which was read to {known.pop(queue)}")
         before, self.latest = self.latest, {queue: last for queue, (_, last) in seen.bounds.items()}
@@ -63,7 +63,7 @@ class StreamPlanner:
             at = known.get(queue)
             stored_ms = self._survey.first_stored_ms(queue) if last > first and before.get(queue) != last else None
             if stored_ms is not None:
-                if at is not None and _is_younger(marks.get(queue), first, stored_ms):
+                if at is not None and is_younger(marks.get(queue), first, stored_ms):
                     self._lost(f"{queue_text(queue)} was made anew after it was read to {at}", MadeAnewError)
                     at = None
                 marks[queue] = first, stored_ms
@@ -110,11 +110,6 @@ class StreamPlanner:
         if self._fail_on_data_loss:
             raise kind(text, hint="failOnDataLoss=false goes on with what is left")
         tell(text)
-
-
-def _is_younger(mark: tuple[int, int] | None, first: int, stored_ms: int) -> bool:
-    """Whether a queue's first message, although it is not behind the marked one, was stored later."""
-    return mark is not None and first <= mark[0] and stored_ms > mark[1]
 
 
 def _all(places: dict[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, int]:

@@ -17,7 +17,7 @@ from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted
 from spark_tools.given_options import did_you_mean
 from spark_tools.source_options import ReadOptions
 from spark_tools.spark_worker import tell
-from spark_tools.streaming.offsets import Places
+from spark_tools.streaming.offsets import Marks, Places, is_younger
 
 UNITS_MAX = 512
 """Units of a consume queue to ask for at once."""
@@ -60,15 +60,16 @@ class QueueSurvey:
         self._check_sql92(places)
         return places
 
-    def look(self, known: Places | None) -> Seen:
+    def look(self, known: Places | None, marks: Marks | None = None) -> Seen:
         """``known`` are the queues that the stream has read, with their next offsets; None if that is not known yet.
+        ``marks`` tell of those that were made anew, which may end before them; others that do are waited for.
         DataLossError if brokers do not answer in time; with failOnDataLoss=false their queues are left out.
         NotFoundError, at the first look that knows it, for a topic that the options name, and that neither the stream
         nor the cluster knows."""
         self._reach()
         self._refuse_unknown(known)
         try:
-            return persist(lambda: self._look(known or {}), lambda: None, self._timeout_s)
+            return persist(lambda: self._look(known or {}, marks or {}), lambda: None, self._timeout_s)
         except _AwayError as error:
             text = f"{error}, for {self._options.read_timeout_ms} ms"
             if self._options.fail_on_data_loss:
@@ -77,7 +78,7 @@ class QueueSurvey:
                 ) from None
             tell(text + ": the stream goes on without them")
             self._given_up |= error.broker_names
-            return self.look(known)
+            return self.look(known, marks)
 
     def _reach(self) -> None:
         if not self._has_answered:
@@ -94,7 +95,7 @@ class QueueSurvey:
             raise NotFoundError(f"there is no topic {unknown[0]}", hint=did_you_mean(unknown[0], there))
         self._is_checked = True
 
-    def _look(self, known: Places) -> Seen:
+    def _look(self, known: Places, marks: Marks) -> Seen:
         found, away = Seen(), dict[str, RocketMQError]()
         topics = self._topics()
         for topic in {*topics, *(queue.topic for queue in known)}:
@@ -112,7 +113,8 @@ class QueueSurvey:
                 if last < at and self._is_gone(queue, at):  # a name server may still name what was deleted
                     found.gone.append(queue)
                     continue
-                if last < at and queue.broker_name not in self._given_up:
+                is_short = last < at and not (first < last and self._is_anew(queue, first, marks))
+                if is_short and queue.broker_name not in self._given_up:
                     # A replica that has yet to catch up, or a store that lost its end.
                     raise ConnectError(f"{queue_text(queue)} ends at {last}, and {at} was read")
             except RocketMQError as error:
@@ -130,6 +132,10 @@ class QueueSurvey:
 
     def _is_gone(self, queue: MessageQueue, at: int) -> bool:
         return is_gone(self._cluster, queue, at, self._rules)
+
+    def _is_anew(self, queue: MessageQueue, first: int, marks: Marks) -> bool:
+        stored_ms = self.first_stored_ms(queue)
+        return stored_ms is not None and is_younger(marks.get(queue), first, stored_ms)
 
     def is_wanted(self, queue: MessageQueue) -> bool:
         """Whether the options name it, or its topic."""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.archive import archive_run, batches
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
 from spark_tools.replay.entry import replay
-from spark_tools.source_options import ReadOptions
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, each_once
 from tests.support import servers
@@ -205,7 +203,7 @@ def test_what_retention_took_is_told_and_passed_over_only_when_allowed(spark, tm
     assert kept.holds() == 1 + 41 - first
 
 
-def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept: Archive, monkeypatch) -> None:
+def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept: Archive) -> None:
     kept.more(20)
     archive(kept.request, spark=spark)
     kept.admin.delete_topic_in_broker(kept.address, kept.topic)
@@ -215,7 +213,6 @@ def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept
     kept.admin.create_topic(kept.address, topic_config(kept.topic, 2))
     wait_for_route(kept.admin, kept.topic)
     kept.more(2)
-    monkeypatch.setattr(archive_run, "ReadOptions", partial(ReadOptions, read_timeout_ms=200))
     with pytest.raises(StorageError, match="was made anew: it is at 0, and"):
         archive(replace(kept.request, allow_loss=True), spark=spark)
     kept.more(30)

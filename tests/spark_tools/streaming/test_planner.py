@@ -12,7 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.streaming.limits import TriggerLimits
-from spark_tools.streaming.offsets import Places, StreamOffset, parse_offset, ranges_between
+from spark_tools.streaming.offsets import Marks, Places, StreamOffset, parse_offset, ranges_between
 from spark_tools.streaming.planner import MadeAnewError, StreamPlanner
 from spark_tools.streaming.survey import Seen
 
@@ -32,7 +32,7 @@ class Brokers:
     def starting(self) -> dict[MessageQueue, int]:
         return {queue: ends[self.start == "latest"] for queue, ends in self.bounds.items()}
 
-    def look(self, known: Places | None) -> Seen:
+    def look(self, known: Places | None, marks: Marks | None = None) -> Seen:
         seen = {queue: ends for queue, ends in self.bounds.items() if queue not in self.away}
         return Seen(seen, [queue for queue in known or () if queue not in self.bounds])
 

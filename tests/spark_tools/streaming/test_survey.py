@@ -134,6 +134,20 @@ def test_a_queue_is_gone_when_its_broker_says_so(
     assert looking.look({queue: 1}).gone == [queue]
 
 
+def test_a_queue_that_was_made_anew_is_not_waited_for(
+    server: Server, admin: AdminClient, queue: MessageQueue, stack: ExitStack
+) -> None:
+    """Although it ends before the place it was read to. A replica that has yet to catch up has the first message."""
+    send(admin, server, queue, b"1")
+    looking = survey(stack, server.namesrv_addr, queue.topic, readTimeoutMs="200")
+    stored_ms = looking.first_stored_ms(queue)
+    assert stored_ms is not None
+    with pytest.raises(DataLossError, match=r"/broker-a/0 ends at 1, and 9 was read"):
+        looking.look({queue: 9}, {queue: (0, stored_ms)})
+    patient = survey(stack, server.namesrv_addr, queue.topic)
+    assert patient.look({queue: 9}, {queue: (3, stored_ms - 1)}).bounds == {queue: (0, 1)}
+
+
 def test_bytes_are_those_of_the_stored_records(
     server: Server, admin: AdminClient, queue: MessageQueue, stack: ExitStack
 ) -> None:
