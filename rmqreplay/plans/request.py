@@ -161,7 +161,7 @@ def _asked(request: ReplayRequest, topics: list[str]) -> AskedRanges:
     if request.offsets is not None:
         offsets = json.dumps(nested({each.queue: [each.start, each.end] for each in request.offsets}))
     return AskedRanges(
-        topics=sorted(topics), queues=sorted(request.queues), start=request.start_text, end=request.end_text,
+        topics=sorted({*topics}), queues=sorted({*request.queues}), start=request.start_text, end=request.end_text,
         offsets=offsets, from_group=request.from_group,
     )  # fmt: skip
 

@@ -183,6 +183,7 @@ def _cut(
 
 
 def _wanted_queues(options: WantedRanges, positions: Positions) -> list[MessageQueue]:
+    """Each once, although a user may name a topic or a queue twice."""
     if options.assigned is not None:
         return _assigned(options.assigned, positions)
     queues, known = [], positions.topics()
@@ -194,7 +195,7 @@ def _wanted_queues(options: WantedRanges, positions: Positions) -> list[MessageQ
                 raise NotFoundError(f"no queue of the topic {topic} can be read", hint=hint)
             raise NotFoundError(f"there is no topic {topic}")
         queues += of_topic
-    return queues
+    return list(dict.fromkeys(queues))
 
 
 def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -> list[MessageQueue]:
@@ -202,7 +203,7 @@ def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -
     for topic, brokers in assigned.items():
         known = positions.queues(topic)
         for broker_name, ids in brokers.items():
-            for queue_id in ids:
+            for queue_id in dict.fromkeys(ids):
                 queue = MessageQueue(topic, broker_name, queue_id)
                 if queue not in known:
                     raise NotFoundError(f"there is no queue {queue_text(queue)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rmqproto.bodies.base import MessageQueue
@@ -20,7 +20,7 @@ Values = dict[str, Any]
 """A row of a table; times are ms."""
 
 
-def live_queues(cluster: LiveCluster, topics: list[str]) -> Iterator[Values]:
+def live_queues(cluster: LiveCluster, topics: Iterable[str]) -> Iterator[Values]:
     for topic in topics:
         told: dict[MessageQueue, TopicOffset] = {}
         for broker_name in cluster.route(topic):
@@ -77,7 +77,7 @@ def live_offsets(cluster: LiveCluster, groups: list[str] | None) -> Iterator[Val
     }
     committed = {name: cluster.admin.all_consumer_offsets(addr).offset_table for name, addr in addresses.items()}
     known = {key.partition("@")[2] for table in committed.values() for key in table}
-    for group in sorted(known) if groups is None else groups:
+    for group in sorted(known) if groups is None else dict.fromkeys(groups):
         if groups is None and is_system_group(group):
             continue
         found: dict[MessageQueue, ConsumeOffset] = {}

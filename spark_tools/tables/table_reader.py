@@ -134,7 +134,7 @@ class TableReader(DataSourceReader):
         )  # fmt: skip
         with cluster_of(options) as cluster:
             if options.table == "queues":
-                yield from live_queues(cluster, options.topics or cluster.topics())
+                yield from live_queues(cluster, dict.fromkeys(options.topics or cluster.topics()))
             elif options.table == "offsets":
                 yield from live_offsets(cluster, options.groups)
             else:

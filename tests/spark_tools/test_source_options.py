@@ -159,6 +159,11 @@ def test_where_ranges_begin_and_end():
     )
 
 
+def test_what_is_named_twice_is_read_once():
+    assert ranges(subscribe="T,T") == [(0, 5, 10), (1, 5, 10)]
+    assert ranges(assign=json.dumps({"T": {"b": [1, 0, 1]}})) == [(1, 5, 10), (0, 5, 10)]
+
+
 def test_a_range_that_is_gone_is_an_error_or_a_reported_gap():
     table = json.dumps({"T": {"b": {"0": 2, "1": 5}}})
     with pytest.raises(DataLossError, match="2 to 10 were asked for"):
