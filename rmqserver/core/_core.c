@@ -4,106 +4,7 @@
 #include "glue.h"
 
 #define NAMES_MAX 32
-#define MARKS_MAX 8
 #define BODY_MAX_BYTES (64 << 10)  // of a signed request: a larger one is not copied
-
-int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
-    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) > max) {
-        PyErr_Format(PyTuple_Check(given) ? PyExc_ValueError : PyExc_TypeError, "a tuple of %zd at most is wanted", max);
-        return -1;
-    }
-    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(given); number++) {
-        PyObject *text = PyTuple_GET_ITEM(given, number);
-        if (PyBytes_Check(text)) texts[number] = text_of(text);
-        else if (may_lack && Py_IsNone(text)) texts[number] = (Text){NULL, 0};
-        else {
-            PyErr_SetString(PyExc_TypeError, "a tuple of bytes is wanted");
-            return -1;
-        }
-    }
-    return 0;
-}
-
-int make_names(const Name *names, size_t count) {
-    for (size_t number = 0; number < count; number++)
-        if (!(*names[number].name = PyUnicode_InternFromString(names[number].text))) return -1;
-    return 0;
-}
-
-// --- records of a copied log -------------------------------------------------------------------------------------------
-
-static PyObject *entries_of(const Found *found) {
-    ptrdiff_t room = 0;
-    for (ptrdiff_t number = 0; number < found->count; number++)
-        if (found->records[number].is_indexed) room += entry_count_max(&found->records[number].keys);
-    Entry *entries = PyMem_Malloc((size_t)(room ? room : 1) * sizeof(Entry)), *to = entries;
-    if (!entries) return PyErr_NoMemory();
-    for (ptrdiff_t number = 0; to && number < found->count; number++) {
-        const Copied *copied = &found->records[number];
-        if (!copied->is_indexed) continue;
-        ptrdiff_t made = put_entries(to, copied->prefix_hash, &copied->keys, copied->log_offset, copied->store_ms);
-        to = made < 0 ? NULL : to + made;
-    }
-    PyObject *packed = to ? PyBytes_FromStringAndSize((char *)entries, (to - entries) * (Py_ssize_t)sizeof(Entry)) : NULL;
-    PyMem_Free(entries);
-    return packed;
-}
-
-static PyObject *runs_of(const Found *found) {
-    uint8_t *next[RUNS_MAX];
-    PyObject *runs = PyList_New(0);
-    for (int32_t number = 0; runs && number < found->run_count; number++) {
-        const Run *run = &found->runs[number];
-        if (run->next == run->first) continue;
-        PyObject *units = PyBytes_FromStringAndSize(NULL, (run->next - run->first) * UNIT_SIZE);
-        if (units) next[number] = (uint8_t *)PyBytes_AS_STRING(units);
-        PyObject *made = units ? Py_BuildValue("s#iLN", run->topic.bytes, run->topic.size, (int)run->queue_id,
-                                               (long long)run->first, units) : NULL;
-        if (!made || PyList_Append(runs, made)) Py_CLEAR(runs);
-        Py_XDECREF(made);
-    }
-    for (ptrdiff_t number = 0; runs && number < found->count; number++) {
-        const Copied *copied = &found->records[number];
-        if (copied->run < 0) continue;
-        put_unit(next[copied->run], copied->log_offset, copied->size, copied->tags_code);
-        next[copied->run] += UNIT_SIZE;
-    }
-    return runs;
-}
-
-static PyObject *plain_records_in(Text data, long long base, const Rules *rules) {
-    size_t room = (size_t)data.size / RECORD_SIZE_MIN + 1;
-    Found *found = PyMem_Malloc(sizeof(Found) + room * sizeof(Copied));
-    if (!found) return PyErr_NoMemory();
-    memset(found, 0, sizeof(Found));
-    ptrdiff_t taken = take_plain(data, base, rules, found);
-    PyObject *runs = runs_of(found), *entries = runs ? entries_of(found) : NULL, *result = NULL;
-    if (entries) result = Py_BuildValue("LLLOO", base + taken, (long long)found->last, (long long)found->store_ms, runs, entries);
-    Py_XDECREF(runs);
-    Py_XDECREF(entries);
-    PyMem_Free(found);
-    return result;
-}
-
-static PyObject *plain_records(PyObject *Py_UNUSED(module), PyObject *args) {
-    Py_buffer data;
-    PyObject *fates, *given_marks, *odd_topic, *result = NULL;
-    long long base;
-    Text marks[MARKS_MAX];
-    Rules rules = {.marks = marks};
-    if (!PyArg_ParseTuple(args, "y*LSiiOS", &data, &base, &fates, &rules.queued, &rules.indexed, &given_marks, &odd_topic))
-        return NULL;
-    if (PyBytes_GET_SIZE(fates) != 256 || base < 0 || base > INT64_MAX - data.len) {
-        PyErr_SetString(PyExc_ValueError, "fates are 256 bytes, and a log offset is not negative");
-    } else if (!take_texts(given_marks, marks, MARKS_MAX, 0)) {
-        rules.fates = (const uint8_t *)PyBytes_AS_STRING(fates);
-        rules.mark_count = PyTuple_GET_SIZE(given_marks);
-        rules.odd_topic = text_of(odd_topic);
-        result = plain_records_in((Text){data.buf, data.len}, base, &rules);
-    }
-    PyBuffer_Release(&data);
-    return result;
-}
 
 // --- where records start ---------------------------------------------------------------------------------------------
 
@@ -135,24 +36,22 @@ static PyObject *index_units(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_buffer slots, dirty;
     int number, used = 0;
     unsigned int slot_count;
-    Py_ssize_t room, taken = 0;
     long long begin_ms;
-    if (!PyArg_ParseTuple(args, "Sw*Iw*inL", &packed, &slots, &slot_count, &dirty, &number, &room, &begin_ms)) return NULL;
-    if (!slot_count || slots.len / 4 < slot_count || dirty.len < slot_pages(slot_count)) {
+    if (!PyArg_ParseTuple(args, "Sw*Iw*iL", &packed, &slots, &slot_count, &dirty, &number, &begin_ms)) return NULL;
+    const Entry *entries = (const Entry *)PyBytes_AS_STRING(packed);  // bytes objects are aligned for it
+    Py_ssize_t size = PyBytes_GET_SIZE(packed), unit_count = 0;
+    for (Py_ssize_t at = 0; at < size / (Py_ssize_t)sizeof(Entry); at++) unit_count += entries[at].kind != OF_NO_KEY;
+    if (!slot_count || slots.len / 4 < slot_count || dirty.len <= (slot_count - 1) >> SLOTS_PER_PAGE_SHIFT) {
         PyErr_SetString(PyExc_ValueError, "fewer slots than are said, or fewer dirty bytes than their pages");
-    } else if (PyBytes_GET_SIZE(packed) % (Py_ssize_t)sizeof(Entry) || number < 1 || room > INT32_MAX - number) {
+    } else if (size % (Py_ssize_t)sizeof(Entry) || number < 1 || unit_count > INT32_MAX - number) {
         PyErr_SetString(PyExc_ValueError, "no whole entries, or numbers that an index file cannot have");
-    } else {
-        const Entry *entries = (const Entry *)PyBytes_AS_STRING(packed);  // bytes objects are aligned for it
-        ptrdiff_t count = PyBytes_GET_SIZE(packed) / (Py_ssize_t)sizeof(Entry), unit_count;
-        taken = fitting(entries, count, room < 0 ? 0 : room, number == 1, &unit_count);
-        units = PyBytes_FromStringAndSize(NULL, unit_count * UNIT_SIZE);
-        if (units) used = chain_up(entries, unit_count, (uint8_t *)PyBytes_AS_STRING(units),
-                                   (Slots){slots.buf, dirty.buf, slot_count}, number, begin_ms);
+    } else if ((units = PyBytes_FromStringAndSize(NULL, unit_count * UNIT_SIZE))) {
+        used = chain_up(entries, unit_count, (uint8_t *)PyBytes_AS_STRING(units), (Slots){slots.buf, dirty.buf, slot_count},
+                        number, begin_ms);
     }
     PyBuffer_Release(&slots);
     PyBuffer_Release(&dirty);
-    return units ? Py_BuildValue("Nin", units, used, taken * (Py_ssize_t)sizeof(Entry)) : NULL;
+    return units ? Py_BuildValue("Ni", units, used) : NULL;
 }
 
 // --- a filter's second stage -------------------------------------------------------------------------------------------
@@ -323,8 +222,8 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
     prepare_texts();
     PyObject *module = PyModule_Create(&definition);
-    if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
+    if (module && (prepare_glue() || add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
                    add_plain_sends(module) || add_header_decoder(module) || prepare_turn() ||
-                   PyModule_AddIntConstant(module, "CONTRACT", 4))) Py_CLEAR(module);
+                   PyModule_AddIntConstant(module, "CONTRACT", 5))) Py_CLEAR(module);
     return module;
 }

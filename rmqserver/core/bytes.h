@@ -25,8 +25,8 @@ typedef struct {  // a message on its way into the store; hosts are 4 or 16 addr
     int64_t born_ms, prepared_offset;
     Text born_host, store_host, body, properties;
     Text added;  // goes behind the properties; may be empty
+    const int64_t *tags_code;  // what its unit has instead of its tag's code; may be NULL
 } Message;
-typedef struct { int64_t log_offset, queue_offset; int32_t size; } Place;  // where a record went
 
 static inline uint32_t u32_at(const char *at) {
     const uint8_t *bytes = (const uint8_t *)at;
@@ -151,23 +151,18 @@ int odd_hash(uint32_t *hash, Text text);
 // Writes the entries of one message: unique key, keys, tag. Returns how many; -1 if a hash failed.
 ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms);
 
+#define SLOTS_PER_PAGE_SHIFT 10
+
 typedef struct {
     int32_t *slots;
-    uint8_t *dirty;  // one for each 1024 slots
+    uint8_t *dirty;  // one for each page of slots
     uint32_t slot_count;
 } Slots;
-
-// How many of the entries a file takes that has room for so many units. Those of a message are never spread over two files,
-// unless the file is ``empty`` and cannot hold them all: then the rest of them counts as taken, too. Sets how many units that
-// makes.
-ptrdiff_t fitting(const Entry *entries, ptrdiff_t count, ptrdiff_t room, int is_empty, ptrdiff_t *unit_count);
 
 // Writes the units and links each into its slot; returns how many slots were not used before.
 int32_t chain_up(const Entry *entries, ptrdiff_t unit_count, uint8_t *unit, Slots slots, int32_t number, int64_t begin_ms);
 
-uint32_t slot_pages(uint32_t slot_count);
-
-typedef struct { int64_t log_offset, queue_offset, store_ms; int32_t size; } Spot;  // of a new record
+typedef struct { int64_t log_offset, queue_offset, store_ms; int32_t size; } Spot;  // where a new record goes
 
 // The size of the message's record; hosts and field decide its overhead.
 int64_t record_size(const Message *message, Text topic_field);
@@ -179,41 +174,6 @@ void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code);
 
 // Cuts the next message off a batch: flag, body and properties. 0 at its end; -1 if it does not fit.
 int next_of_batch(Text *batch, Message *message);
-
-#define RUNS_MAX 512
-#define RUN_SLOTS 2048  // more than RUNS_MAX, a power of two
-
-typedef struct {  // of a record: its unit, its index entries, or both
-    int64_t log_offset, store_ms, tags_code;
-    Keys keys;
-    uint32_t prefix_hash;
-    int32_t size, run;  // -1: it enters no queue
-    int is_indexed;
-} Copied;
-typedef struct {  // consecutive units of one queue
-    Text topic;
-    int32_t queue_id;
-    uint32_t prefix_hash;  // of "topic#"
-    int64_t first, next;
-} Run;
-typedef struct {
-    const uint8_t *fates;  // 256, by the low bits of a sysFlag
-    int queued, indexed;  // the bits of a fate
-    const Text *marks;
-    ptrdiff_t mark_count;
-    Text odd_topic;
-} Rules;
-typedef struct {
-    Run runs[RUNS_MAX];
-    int16_t slots[RUN_SLOTS];  // a run's number plus 1
-    int32_t run_count;
-    ptrdiff_t count;
-    int64_t last, store_ms;
-    Copied records[];  // room for one in RECORD_SIZE_MIN bytes, and one more
-} Found;
-
-// Takes the plain records at the start of ``data``, the log from ``base`` on, and returns their bytes. ``found`` is zeroed.
-ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found);
 
 // --- json_headers.c
 

@@ -23,11 +23,31 @@ int make_names(const Name *names, size_t count);
 int is_true(PyObject *owner, PyObject *name);
 int get_number(PyObject *owner, PyObject *name, long long *number);
 
+// Bytes that grow. -1 if there is no room for so many ``more``; whoever puts them there counts them into the size.
+typedef struct { char *bytes; Py_ssize_t size, room; } Buffer;
+int reserve(Buffer *buffer, Py_ssize_t more);
+void drop(Buffer *buffer);
+static inline void *end_of(const Buffer *buffer) { return buffer->bytes + buffer->size; }
+
+PyObject *imported(const char *module, const char *name);  // what a Python module has under a name
+int prepare_glue(void);  // once; -1, as those that add types
+
+// The beginning of a type whose functions and methods have these names; COLLECTED if it may be part of a cycle.
+#define OF_TYPE(name)                                                                                                 \
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "rmqserver.core._core." #name, .tp_basicsize = sizeof(name),             \
+                              .tp_new = make, .tp_dealloc = (destructor)dealloc, .tp_methods = methods
+#define COLLECTED                                                                                                     \
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_traverse = (traverseproc)traverse, .tp_clear = (inquiry)clear
+
 static inline int64_t now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
+
+// --- copied_records.c
+
+PyObject *plain_records(PyObject *module, PyObject *args);
 
 // --- round_buffer.c
 
@@ -38,16 +58,13 @@ int add_round_buffer(PyObject *module);  // -1, as those below
 // Sets the hosts of a message, which live as long as these. -1 if one is none.
 int take_hosts(PyObject *born_host, PyObject *store_host, Message *message);
 
-// The log offsets of ``round_append_batch`` as a list of numbers.
+// The log offsets of ``round_append`` as a list of numbers.
 PyObject *offset_list(PyObject *offsets);
 
-// Both return 1 if the message was appended, 0 if not and nothing changed: it is doubtful (see round_buffer.py), or its topic
-// has due times. Both may call Python, so the caller owns the message's memory.
-int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *place);
-
-// ``message`` has the batch as its body. ``offsets`` becomes new bytes: the log offsets of all its messages, native i64.
-int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *first,
-                       PyObject **offsets);
+// Returns 1 if the message was appended, 0 if not and nothing changed: it is doubtful (see round_buffer.py), or its topic has
+// due times. With ``offsets``, the message has a batch as its body; they become new bytes, the log offsets of all its
+// messages, native i64, and ``first`` is where the first went. May call Python, so the caller owns the message's memory.
+int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Spot *first, PyObject **offsets);
 
 // --- frame_cutter.c
 

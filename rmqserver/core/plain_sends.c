@@ -221,16 +221,13 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
         .reconsume_times = send->reconsume_times, .born_ms = send->born_ms, .body = frame->body,
     };
     if (take_hosts(found->born_host, found->store_host, &message)) return -1;
-    Place place;
+    Spot place;
     PyObject *offsets = NULL;
-    int done;
-    if (send->is_batch) {
-        done = round_append_batch(self->round, found->entry, found->queue, &message, &place, &offsets);
-    } else {
+    if (!send->is_batch) {
         message.properties = send->properties;
         message.added = text_of(found->added);
-        done = round_append(self->round, found->entry, found->queue, &message, &place);
     }
+    int done = round_append(self->round, found->entry, found->queue, &message, &place, send->is_batch ? &offsets : NULL);
     if (done <= 0) return done;
     Py_ssize_t count = offsets ? PyBytes_GET_SIZE(offsets) / (Py_ssize_t)sizeof(int64_t) : 1;
     if (puts) {

@@ -6,10 +6,9 @@ import select
 import struct
 import time
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from operator import add, gt
 from typing import Any
 
@@ -23,7 +22,7 @@ IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What ``pack_entries`` needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS,
 and the hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
-CONTRACT = 4
+CONTRACT = 5
 """Of these two modules with the rest; it counts up when that changes. A native core of another contract was built from
 older sources, and is not used."""
 
@@ -135,31 +134,13 @@ def log_offsets_of(entries: bytes) -> memoryview:
 
 
 def index_units(
-    entries: bytes,
-    slots: memoryview,
-    slot_count: int,
-    dirty: bytearray,
-    number: int,
-    room: int,
-    begin_ms: int,
-) -> tuple[bytes, int, int]:
-    """Chains index entries, the first as unit ``number``, and returns their units, how many slots were not used before,
-    and how many bytes of ``entries`` were taken: at most ``room`` units. Those of a message are never spread over two
-    files, unless no file could hold them all. ``slots`` is a writable buffer of native i32, ``dirty`` one with a byte
-    for each 1024 slots."""
+    entries: bytes, slots: memoryview, slot_count: int, dirty: bytearray, number: int, begin_ms: int, /
+) -> tuple[bytes, int]:
+    """Chains index entries, the first as unit ``number``, and returns their units, and how many slots were not used
+    before. ``slots`` is a writable buffer of native i32, ``dirty`` one with a byte for each 1024 slots."""
     small, large = memoryview(entries).cast("I"), memoryview(entries).cast("q")
     hashes, kinds = small[0::6].tolist(), small[1::6].tolist()
     log_offsets, times = large[1::3].tolist(), large[2::3].tolist()
-    done = len(hashes)
-    if done - kinds.count(OF_NO_KEY) > room:
-        over = next(islice((at for at, kind in enumerate(kinds) if kind != OF_NO_KEY), room, None))
-        done = log_offsets.index(log_offsets[over])
-        taken = done
-        if number <= 1 and kinds[:done].count(OF_NO_KEY) == done:  # no unit before: no file could hold them all
-            done, taken = bisect_right(log_offsets, log_offsets[over]), over
-            while kinds[done : done + 1] == [OF_NO_KEY]:  # they need no unit
-                done += 1
-        del hashes[taken:], kinds[taken:], log_offsets[taken:], times[taken:]
     if OF_NO_KEY in kinds:
         keyed = [kind != OF_NO_KEY for kind in kinds]
         hashes, log_offsets, times = (list(compress(each, keyed)) for each in (hashes, log_offsets, times))
@@ -174,7 +155,7 @@ def index_units(
         dirty[page] = 1
     by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in set(times)}
     units = map(INDEX_UNIT.pack, hashes, log_offsets, map(by_time.__getitem__, times), before)
-    return b"".join(units), before.count(0), ENTRY.size * done
+    return b"".join(units), before.count(0)
 
 
 def seconds_since(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:

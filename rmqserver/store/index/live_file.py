@@ -6,11 +6,12 @@ from __future__ import annotations
 import mmap
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
-from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, index_units
+from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, index_units, log_offsets_of
 from rmqserver.core.simple import SLOTS_PER_PAGE_SHIFT
 from rmqserver.store.disk.disk import File
 from rmqserver.store.index.index_file import HEADER, IndexFile
@@ -75,9 +76,12 @@ class LiveIndexFile(IndexFile):
             first = next((entry for entry in ENTRY.iter_unpack(entries) if entry[1] != OF_NO_KEY), None)
             if first is not None:
                 _, _, header.begin_log_offset, header.begin_timestamp_ms = first
-        number, room = header.next_unit, self.unit_count - header.next_unit
-        units, used_slots, done = index_units(
-            entries, self._slots, self.slot_count, self._dirty, number, room, header.begin_timestamp_ms
+        number, room = header.next_unit, max(0, self.unit_count - header.next_unit)
+        done = taken = len(entries)
+        if done > room * ENTRY.size:
+            taken, done = _fitting(entries, room, is_empty=number <= 1)
+        units, used_slots = index_units(
+            entries[:taken], self._slots, self.slot_count, self._dirty, number, header.begin_timestamp_ms
         )
         self._behind += units
         header.next_unit += len(units) // INDEX_UNIT.size
@@ -113,6 +117,23 @@ class LiveIndexFile(IndexFile):
             slots.append((HEADER.size + start, _swapped(self._memory[start:stop])))
         self._dirty = bytearray(len(self._dirty))
         return Snapshot(self.file, self.header.pack(), self.header.end_timestamp_ms, slots)
+
+
+def _fitting(entries: bytes, room: int, *, is_empty: bool) -> tuple[int, int]:
+    """How many bytes of the entries have units in a file with room for so many, and how many are done with that. The
+    entries of a message never lie in two files; if it has more than an ``is_empty`` file can hold, the rest is dropped.
+    """
+    kinds, log_offsets = memoryview(entries).cast("I")[1::6].tolist(), log_offsets_of(entries).tolist()
+    keyed = (at for at, kind in enumerate(kinds) if kind != OF_NO_KEY)
+    over = next(islice(keyed, room, None), None)
+    if over is None:
+        return len(entries), len(entries)
+    taken = done = log_offsets.index(log_offsets[over])
+    if is_empty and kinds[:done].count(OF_NO_KEY) == done:
+        taken, done = over, bisect_right(log_offsets, log_offsets[over])
+        while kinds[done : done + 1] == [OF_NO_KEY]:  # they need no unit
+            done += 1
+    return ENTRY.size * taken, ENTRY.size * done
 
 
 def _swapped(data: bytes) -> bytes:

@@ -227,8 +227,8 @@ def test_what_the_store_has_made() -> None:
     assert len(core.record_starts(data, len(data))[0]) > 8
     same_or_none(core.record_starts, data, len(data), seen=[data])
 
-    def units() -> tuple[bytes, int, int]:
-        return core.index_units(entries, memoryview(bytearray(400)).cast("i"), 100, bytearray(1), 1, 100, NOW_MS)
+    def units() -> tuple[bytes, int]:
+        return core.index_units(entries, memoryview(bytearray(400)).cast("i"), 100, bytearray(1), 1, NOW_MS)
 
     assert len(units()[0]) % INDEX_UNIT.size == 0
     same_or_none(units, seen=[entries])

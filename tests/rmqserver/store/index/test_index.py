@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, extend_hashes_id, java_hash
-from rmqserver.core import ENTRY, IndexItem, pack_entries, simple
+from rmqserver.core import IndexItem, pack_entries, simple
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.index import live_file
 from rmqserver.store.index.index import Index
@@ -155,15 +155,14 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
 def test_the_native_part_refuses_what_would_write_beside_its_memory() -> None:
     index_units = pytest.importorskip("rmqserver.core._core").index_units
     slots, fits = memoryview(bytearray(4 * 2000)).cast("i"), pack_entries([item(0, b"KEYS\x01k\x02")])
-    assert index_units(fits, slots, 2000, bytearray(2), 1, 9, NOW_MS)[1:] == (1, ENTRY.size)
+    assert index_units(fits, slots, 2000, bytearray(2), 1, NOW_MS)[1] == 1
     with pytest.raises(ValueError, match="fewer"):
-        index_units(fits, slots, 2001, bytearray(2), 1, 9, NOW_MS)
+        index_units(fits, slots, 2001, bytearray(2), 1, NOW_MS)
     with pytest.raises(ValueError, match="fewer"):
-        index_units(fits, slots, 2000, bytearray(1), 1, 9, NOW_MS)
-    for entries, number, room in ((fits[:-1], 1, 9), (fits, 0, 9), (fits, 2, (1 << 31) - 2)):
+        index_units(fits, slots, 2000, bytearray(1), 1, NOW_MS)
+    for entries, number in ((fits[:-1], 1), (fits, 0), (fits, (1 << 31) - 1)):
         with pytest.raises(ValueError, match="no whole entries"):
-            index_units(entries, slots, 2000, bytearray(2), number, room, NOW_MS)
-    assert index_units(fits, slots, 2000, bytearray(2), 2, -1, NOW_MS) == (b"", 0, 0)  # no room
+            index_units(entries, slots, 2000, bytearray(2), number, NOW_MS)
 
 
 def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
