@@ -49,7 +49,7 @@ LOG_OFFSET = 1 << 33
 _FATES = bytes([QUEUED | INDEXED]) * 256
 _MARKS = (b"DELAY\x01",)
 _NAMES = ("AccessKey", "Signature", "a", "b")
-_KEYS = tuple(f'"{name}":"'.encode() for name in _NAMES)
+_KEYS = tuple(map(str.encode, _NAMES))
 
 
 def core_records(data: bytes) -> None:

@@ -52,12 +52,12 @@ class SignedFields:
         """A function of a header, which is known to decode to an object with an object ``extFields``, and of a body. It
         returns the signed content including the body, the signature, and whether the ``judged`` fields have the same
         values again. It returns None for a header that needs ``read``, which takes three times as long: another access
-        key, other fields or another order, text that is not ASCII, unusual spelling, or a large body. Without the
-        native core it always returns None."""
+        key, other fields or another order, unusual spelling, or a large body. Without the native core it always
+        returns None."""
         known = {name: _as_written(value) for name, value in {**judged, ACCESS_KEY: access_key}.items()}
         if None in known.values() or not {*known} <= {*self._names}:
             return _leaves_all
-        keys = tuple(f'"{name}":"'.encode() for name in self._names)
+        keys = tuple(map(str.encode, self._names))
         order = bytes(map(self._names.index, _in_order_of_signing(self._names)))
         return partial(cut_signed, keys, order, tuple(map(known.get, self._names)), self._names.index(ACCESS_KEY))
 

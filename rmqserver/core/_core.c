@@ -148,57 +148,49 @@ typedef struct {
     Text keys[FIELDS_MAX], known[FIELDS_MAX];
     const uint8_t *order;
     Py_ssize_t count, access_key_at;
-} Fields;
+} Signed;
 
 // -1 with an exception.
-static int read_fields(PyObject *const *given, Fields *fields) {
-    if (take_texts(given[0], fields->keys, FIELDS_MAX, 0) || take_texts(given[2], fields->known, FIELDS_MAX, 1)) return -1;
-    fields->access_key_at = PyLong_AsSsize_t(given[3]);
-    if (fields->access_key_at == -1 && PyErr_Occurred()) return -1;
-    fields->order = (const uint8_t *)PyBytes_AS_STRING(given[1]);
-    fields->count = PyTuple_GET_SIZE(given[0]);
-    int fit = fields->count && PyBytes_GET_SIZE(given[1]) == fields->count && PyTuple_GET_SIZE(given[2]) == fields->count &&
-              fields->access_key_at >= 0 && fields->access_key_at < fields->count &&
-              fields->known[fields->access_key_at].bytes;
-    for (Py_ssize_t number = 0; fit && number < fields->count; number++) fit = fields->order[number] < fields->count;
+static int read_signed(PyObject *keys, PyObject *order, PyObject *known, Signed *fields) {
+    if (take_texts(keys, fields->keys, FIELDS_MAX, 0) || take_texts(known, fields->known, FIELDS_MAX, 1)) return -1;
+    const Py_ssize_t count = fields->count = PyTuple_GET_SIZE(keys), at = fields->access_key_at;
+    fields->order = (const uint8_t *)PyBytes_AS_STRING(order);
+    int fit = count && PyBytes_GET_SIZE(order) == count && PyTuple_GET_SIZE(known) == count && at >= 0 && at < count &&
+              fields->known[at].bytes;
+    for (Py_ssize_t number = 0; fit && number < count; number++) fit = fields->order[number] < count;
     if (!fit) PyErr_SetString(PyExc_ValueError, "keys, order, known values and place do not fit each other");
     return fit ? 0 : -1;
 }
 
 static PyObject *cut_signed(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t given_count) {
-    if (given_count != 6 || !PyBytes_Check(given[1]) || !PyLong_Check(given[3]) || !PyBytes_Check(given[4]) ||
-        !PyBytes_Check(given[5])) {
-        PyErr_SetString(PyExc_TypeError, "a tuple, bytes, a tuple, an int, bytes and bytes are wanted");
-        return NULL;
-    }
-    Fields fields;
-    Value values[FIELDS_MAX];
-    if (read_fields(given, &fields)) return NULL;
+    if (given_count != 6 || !PyBytes_Check(given[1]) || !PyBytes_Check(given[4]) || !PyBytes_Check(given[5]))
+        return PyErr_Format(PyExc_TypeError, "a tuple, bytes, a tuple, an int, bytes and bytes are wanted");
+    Signed fields;
+    fields.access_key_at = PyLong_AsSsize_t(given[3]);
+    Scalar values[FIELDS_MAX];
+    if ((fields.access_key_at == -1 && PyErr_Occurred()) || read_signed(given[0], given[1], given[2], &fields)) return NULL;
     Text body = text_of(given[5]);
     if (body.size > BODY_MAX_BYTES || !cut_values(text_of(given[4]), fields.keys, fields.count, values) ||
         !is_spelled(&values[fields.access_key_at], fields.known[fields.access_key_at])) Py_RETURN_NONE;
 
     int is_as_it_was = 1;
     Py_ssize_t size = body.size, last = fields.count - 1;
-    for (Py_ssize_t number = 0; number < fields.count; number++)
+    for (Py_ssize_t number = 0; number < fields.count; number++) {
         if (fields.known[number].bytes && !is_spelled(&values[number], fields.known[number])) is_as_it_was = 0;
-    for (Py_ssize_t number = 0; number < last; number++) size += values[fields.order[number]].size;
-    const Value *signature = &values[fields.order[last]];
-    PyObject *content = PyBytes_FromStringAndSize(NULL, size), *proof = PyBytes_FromStringAndSize(NULL, signature->size);
-    PyObject *found = content && proof ? PyTuple_New(3) : NULL;
-    if (!found) {
-        Py_XDECREF(content);
-        Py_XDECREF(proof);
-        return NULL;
+        if (number < last) size += values[fields.order[number]].text.size;
     }
-    char *to = PyBytes_AS_STRING(content);
-    for (Py_ssize_t number = 0; number < last; number++) to = put_value(to, &values[fields.order[number]]);
-    memcpy(to, body.bytes, (size_t)body.size);
-    put_value(PyBytes_AS_STRING(proof), signature);
-    PyTuple_SET_ITEM(found, 0, content);
-    PyTuple_SET_ITEM(found, 1, proof);
-    PyTuple_SET_ITEM(found, 2, PyBool_FromLong(is_as_it_was));
-    return found;
+    const Scalar *signature = &values[fields.order[last]];
+    PyObject *content = PyBytes_FromStringAndSize(NULL, size), *proof = PyBytes_FromStringAndSize(NULL, signature->text.size);
+    if (content && proof) {  // escapes make them shorter
+        char *to = PyBytes_AS_STRING(content);
+        for (Py_ssize_t number = 0; number < last; number++) to = put_value(to, &values[fields.order[number]]);
+        _PyBytes_Resize(&content, put_text(to, body) - PyBytes_AS_STRING(content));
+        _PyBytes_Resize(&proof, put_value(PyBytes_AS_STRING(proof), signature) - PyBytes_AS_STRING(proof));
+    }
+    if (content && proof) return Py_BuildValue("NNO", content, proof, is_as_it_was ? Py_True : Py_False);
+    Py_XDECREF(content);
+    Py_XDECREF(proof);
+    return NULL;
 }
 
 // --- the module --------------------------------------------------------------------------------------------------------
@@ -220,7 +212,6 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_core"
 
 PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
-    prepare_texts();
     PyObject *module = PyModule_Create(&definition);
     if (module && (prepare_glue() || add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
                    add_plain_sends(module) || add_header_decoder(module) || prepare_turn() ||

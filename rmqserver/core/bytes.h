@@ -19,12 +19,14 @@
 #define TOPIC_V1_SIZE_MAX 127
 
 typedef struct { const char *bytes; ptrdiff_t size; } Text;  // bytes is NULL if there is none
-typedef struct { Text header, body; int codec; } Frame;  // of the wire, without its lengths; codec 0 is JSON, 1 ROCKETMQ's
+typedef struct {  // of the wire, without its lengths; codec 0 is JSON, 1 ROCKETMQ's
+    Text header, body;
+    int codec, code;  // the code is -1 if the header does not begin with it
+} Frame;
 typedef struct {  // a message on its way into the store; hosts are 4 or 16 address bytes and the port
     int32_t queue_id, flag, sys_flag, reconsume_times;
     int64_t born_ms, prepared_offset;
     Text born_host, store_host, body, properties;
-    Text added;  // goes behind the properties; may be empty
     const int64_t *tags_code;  // what its unit has instead of its tag's code; may be NULL
 } Message;
 
@@ -175,7 +177,13 @@ void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code);
 // Cuts the next message off a batch: flag, body and properties. 0 at its end; -1 if it does not fit.
 int next_of_batch(Text *batch, Message *message);
 
-// --- json_headers.c
+// --- headers.c
+
+enum { TEXT, NUMBER, TRUE, FALSE, NOTHING };
+typedef struct { int kind, has_escapes; Text text, spelled; int64_t number; } Scalar;  // of JSON; spelled has the quotes, too
+
+// The code with which a JSON header begins; -1 if it does not.
+int begun_code(Text header);
 
 #define PULL_HEADER_MAX 2048
 typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
@@ -185,18 +193,15 @@ typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
 ptrdiff_t cut_pull(Text header, char *key, Pull *pull);
 
 #define FIELDS_MAX 64
-typedef struct { const char *at, *end; ptrdiff_t size; } Value;  // its spelling, and its size without escapes
 
-// Sets the values of the ext fields ``keys``, each with the quotes and the colon before its value. 0 if the header has other
-// fields or another order, or if that is not certain. A zero lies behind the header.
-int cut_values(Text header, const Text *keys, ptrdiff_t count, Value *values);
+// Sets the values of the ext fields ``keys``, which are texts. 0 if the header has other fields or another order, or if that is
+// not certain.
+int cut_values(Text header, const Text *keys, ptrdiff_t count, Scalar *values);
 
-// Writes the ``size`` bytes of a value, without escapes; returns their end.
-char *put_value(char *to, const Value *value);
+// Writes a text without escapes, which is never longer; returns its end.
+char *put_value(char *to, const Scalar *value);
 
-int is_spelled(const Value *value, Text text);
-
-// --- send_header.c
+int is_spelled(const Scalar *value, Text text);
 
 #define SEND_NAMES 14
 #define ANSWER_PIECES 6
@@ -214,18 +219,6 @@ typedef struct {
     Text topic;  // in the header
     Text properties, unique_key;  // in the room; the properties end with a separator
 } Send;
-
-void prepare_texts(void);  // once, before all that reads JSON
-extern uint8_t is_verbatim[256];  // the ASCII characters that stand for themselves in a text
-
-// The character of a JSON escape at its backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
-uint32_t escaped(const char *at, const char *end, int *spelled);
-
-// Writes a text of valid escapes without them; returns its end.
-char *put_unescaped(char *to, Text text);
-
-// Whether the beginning of a header may be that of a send.
-int may_be_send(const Frame *frame);
 
 // Reads a send that asks only to be stored. 0 if it is none, or if that is not certain. ``room`` is for its properties: the
 // header's size and one byte more.

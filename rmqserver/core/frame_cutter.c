@@ -17,12 +17,9 @@ PyTypeObject TakerType = {
 
 int is_admitted(Taker *taker, PyObject *owner, long code, const Frame *frame) {
     if (!taker->admits || Py_IsNone(taker->admits)) return 1;
-    PyObject *admits = Py_NewRef(taker->admits), *answer = NULL, *given[] = {
-        owner, PyLong_FromLong(code), PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size),
-        PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size),
-    };
-    if (given[1] && given[2] && given[3]) answer = PyObject_Vectorcall(admits, given, 4, NULL);
-    for (int number = 1; number < 4; number++) Py_XDECREF(given[number]);
+    PyObject *admits = Py_NewRef(taker->admits);
+    PyObject *answer = PyObject_CallFunction(admits, "Oly#y#", owner, code, frame->header.bytes, frame->header.size,
+                                             frame->body.bytes, frame->body.size);
     int admitted = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
     Py_DECREF(admits);
@@ -32,8 +29,8 @@ int is_admitted(Taker *taker, PyObject *owner, long code, const Frame *frame) {
 typedef struct {
     PyObject_HEAD
     PyObject *on_frame, *owner, *takers;
-    char *begun;  // the beginning of a frame, held_bytes of room
-    Py_ssize_t room, held_bytes, wanted;
+    Buffer begun;  // the beginning of a frame, of which so much is ``wanted``
+    Py_ssize_t wanted;
     char is_stopped, is_closed;
 } FrameCutter;
 
@@ -41,27 +38,10 @@ static PyObject *check_lengths;  // of frames.py
 
 // Keeps bytes for a later call. -1 with an exception.
 static int keep(FrameCutter *self, Text data) {
-    if (data.size > self->room - self->held_bytes) {
-        Py_ssize_t room = self->held_bytes + data.size;
-        if (self->wanted > room) room = self->wanted / 2 > room ? 2 * room : self->wanted;
-        char *begun = PyMem_Realloc(self->begun, (size_t)room);
-        if (!begun) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        self->begun = begun;
-        self->room = room;
-    }
-    memcpy(self->begun + self->held_bytes, data.bytes, (size_t)data.size);
-    self->held_bytes += data.size;
+    if (reserve(&self->begun, data.size)) return -1;
+    memcpy(end_of(&self->begun), data.bytes, (size_t)data.size);
+    self->begun.size += data.size;
     return 0;
-}
-
-static char *take_begun(FrameCutter *self) {
-    char *begun = self->begun;
-    self->begun = NULL;
-    self->room = self->held_bytes = 0;
-    return begun;
 }
 
 // 1 if a taker took the frame, 0 if none did, -1 with an exception.
@@ -116,7 +96,8 @@ static int cut(FrameCutter *self, Text data) {
             break;
         }
         int codec = (int)(mark >> 24);
-        Frame frame = {{at + HEAD_SIZE, header_size}, {at + HEAD_SIZE + header_size, total - 4 - header_size}, codec};
+        Frame frame = {{at + HEAD_SIZE, header_size}, {at + HEAD_SIZE + header_size, total - 4 - header_size}, codec, -1};
+        if (!codec) frame.code = begun_code(frame.header);
         at += 4 + total;
         int taken = is_taken(self, &frame);
         if (taken < 0 || (!taken && call_on_frame(self, &frame))) return -1;
@@ -124,19 +105,18 @@ static int cut(FrameCutter *self, Text data) {
     return at == end || self->is_closed ? 0 : keep(self, (Text){at, end - at});
 }
 
-Py_ssize_t held_by(PyObject *cutter) { return ((FrameCutter *)cutter)->held_bytes; }
+Py_ssize_t held_by(PyObject *cutter) { return ((FrameCutter *)cutter)->begun.size; }
 
 int feed(PyObject *cutter, Text data) {
     FrameCutter *self = (FrameCutter *)cutter;
     self->is_stopped = self->is_closed;
-    if (!self->held_bytes) return cut(self, data);
+    if (!self->begun.size) return cut(self, data);
     int failed = keep(self, data);
-    if (failed || self->held_bytes < self->wanted) return failed;
-    // Not the cutter's any more: what on_frame calls may feed or close the cutter.
-    Text begun = {self->begun, self->held_bytes};
-    take_begun(self);
-    failed = cut(self, begun);
-    PyMem_Free((char *)begun.bytes);
+    if (failed || self->begun.size < self->wanted) return failed;
+    Buffer begun = self->begun;  // not the cutter's any more: what on_frame calls may feed or close the cutter
+    self->begun = (Buffer){NULL, 0, 0};
+    failed = cut(self, (Text){begun.bytes, begun.size});
+    drop(&begun);
     return failed;
 }
 
@@ -156,7 +136,7 @@ static PyObject *hand_to(FrameCutter *self, PyObject *args) {
 
 static PyObject *close_it(FrameCutter *self, PyObject *Py_UNUSED(none)) {
     self->is_stopped = self->is_closed = 1;
-    PyMem_Free(take_begun(self));
+    drop(&self->begun);
     Py_XSETREF(self->owner, Py_NewRef(Py_None));
     Py_RETURN_NONE;
 }
@@ -190,7 +170,7 @@ static int clear(FrameCutter *self) {
 static void dealloc(FrameCutter *self) {
     PyObject_GC_UnTrack(self);
     clear(self);
-    PyMem_Free(self->begun);
+    drop(&self->begun);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -201,27 +181,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef members[] = {
-    {"held_bytes", T_PYSSIZET, offsetof(FrameCutter, held_bytes), READONLY, NULL},
+    {"held_bytes", T_PYSSIZET, offsetof(FrameCutter, begun.size), READONLY, NULL},
     {"is_stopped", T_BOOL, offsetof(FrameCutter, is_stopped), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-PyTypeObject FrameCutterType = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "rmqserver.core._core.FrameCutter",
-    .tp_basicsize = sizeof(FrameCutter),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = make,
-    .tp_dealloc = (destructor)dealloc,
-    .tp_traverse = (traverseproc)traverse,
-    .tp_clear = (inquiry)clear,
-    .tp_methods = methods,
-    .tp_members = members,
-};
+PyTypeObject FrameCutterType = {OF_TYPE(FrameCutter), COLLECTED, .tp_members = members};
 
 int add_frame_cutter(PyObject *module) {
-    PyObject *frames = PyImport_ImportModule("rmqproto.wire.frames");
-    check_lengths = frames ? PyObject_GetAttrString(frames, "check_lengths_untrusted") : NULL;
-    Py_XDECREF(frames);
+    check_lengths = imported("rmqproto.wire.frames", "check_lengths_untrusted");
     return check_lengths && !PyType_Ready(&TakerType) ? PyModule_AddType(module, &FrameCutterType) : -1;
 }

@@ -252,24 +252,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject HeaderDecoderType = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "rmqserver.core._core.HeaderDecoder",
-    .tp_basicsize = sizeof(HeaderDecoder),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = make,
-    .tp_dealloc = (destructor)dealloc,
-    .tp_methods = methods,
-};
+static PyTypeObject HeaderDecoderType = {OF_TYPE(HeaderDecoder), .tp_flags = Py_TPFLAGS_DEFAULT};
 
 int add_header_decoder(PyObject *module) {
-    PyObject *twin = PyImport_ImportModule("rmqserver.core.header_blocks");
-    PyObject *sizes = twin ? PyObject_GetAttrString(twin, "CODE_SIZES") : NULL;
-    if (sizes) protocol_error = PyObject_GetAttrString(twin, "ProtocolError");
-    if (protocol_error) static_entries = PyObject_GetAttrString(twin, "STATIC_HEADERS");
+    static const char twin[] = "rmqserver.core.header_blocks";
+    PyObject *sizes = imported(twin, "CODE_SIZES");
+    if (sizes) protocol_error = imported(twin, "ProtocolError");
+    if (protocol_error) static_entries = imported(twin, "STATIC_HEADERS");
     int failed = !static_entries || prepare_codes(sizes);
     Py_XDECREF(sizes);
-    Py_XDECREF(twin);
     if (!failed && (!PyTuple_Check(static_entries) || PyTuple_GET_SIZE(static_entries) != STATIC_MAX + 1)) {
         PyErr_Format(PyExc_TypeError, "%d static headers are wanted", STATIC_MAX);
         failed = 1;

@@ -7,7 +7,7 @@
 #define TEXTS_SIZE_MAX 4096  // of all texts of a message
 #define ROOM (TEXTS_SIZE_MAX + 1024)  // for its properties: their separators, our names and numbers
 #define MESSAGE_ID_MAX 50  // of the answer's entry, one byte tells the length
-#define TOPIC_MAX 127
+#define NAME_SIZE_MAX 127
 #define ENCODING_GZIP 2
 #define TYPE_TRANSACTION 4
 #define COMPRESSED 1  // of a sysFlag
@@ -17,6 +17,10 @@
 
 typedef struct { const uint8_t *at, *end; } Walk;  // over the fields of a message
 typedef struct { uint32_t number; int has_text; Text text; uint64_t value; } Field;
+
+// What a field may be; it may come once, but for those that are not kept. VISIBLE is ASCII that can be seen, SMALL below 128.
+enum { TEXT_OF, VISIBLE, TEXTS, VISIBLES, NUMBER_OF, SMALL };
+typedef struct { uint32_t number; int kind; size_t at; } Rule;  // where its Text or uint64_t goes; the last one's number is 0
 
 static Walk walk_over(Text text) {
     const uint8_t *begin = (const uint8_t *)text.bytes;
@@ -47,30 +51,31 @@ static int take_field(Walk *walk, Field *field) {
     return 1;
 }
 
-// Whether a field is ASCII that can be seen.
-static int is_visible(const Field *field) { return field->has_text && is_within(field->text, '!', '~'); }
-
-// A field's text, which must be visible, and come once. 0 if not.
-static int set_text(Text *text, const Field *field) {
-    if (text->bytes || !is_visible(field)) return 0;
-    *text = field->text;
+// Takes the fields of a message by their rules. 0 if one has none, or is not what its rule says.
+static int take_fields(Text message, const Rule *rules, void *into) {
+    Field field;
+    for (Walk walk = walk_over(message); walk.at < walk.end;) {
+        const Rule *rule = rules;
+        if (!take_field(&walk, &field)) return 0;
+        while (rule->number && rule->number != field.number) rule++;
+        if (!rule->number || field.has_text != (rule->kind < NUMBER_OF) || (rule->kind == SMALL && field.value > 127)) return 0;
+        if ((rule->kind == VISIBLE || rule->kind == VISIBLES) && !is_within(field.text, '!', '~')) return 0;
+        char *to = (char *)into + rule->at;
+        if (rule->kind >= NUMBER_OF) *(uint64_t *)(void *)to = field.value;
+        if (rule->kind > VISIBLE) continue;
+        if (((Text *)(void *)to)->bytes) return 0;
+        *(Text *)(void *)to = field.text;
+    }
     return 1;
 }
 
-// Two texts with the numbers 1 and 2, of which the last must be there. 0 if they are not.
-static int take_pair(Text given, Text *first, Text *second) {
-    *first = *second = (Text){NULL, 0};
-    Field field;
-    for (Walk walk = walk_over(given); walk.at < walk.end;)
-        if (!take_field(&walk, &field) || field.number < 1 || field.number > 2 ||
-            !set_text(field.number == 1 ? first : second, &field)) return 0;
-    return second->size > 0;
-}
+typedef struct { Text first, second; } Pair;
+static const Rule pair_rules[] = {{1, VISIBLE, offsetof(Pair, first)}, {2, VISIBLE, offsetof(Pair, second)}, {0, 0, 0}};
 
-// The name of a Resource whose namespace does not matter.
-static int take_name(const Field *field, Text *name) {
-    Text ignored;
-    return field->has_text && !name->bytes && take_pair(field->text, &ignored, name) && name->size <= TOPIC_MAX;
+// The name of a Resource whose namespace does not matter; empty if that cannot be a topic's or group's.
+static Text name_of(Text resource) {
+    Pair pair = {{NULL, 0}, {NULL, 0}};
+    return take_fields(resource, pair_rules, &pair) && pair.second.size <= NAME_SIZE_MAX ? pair.second : (Text){NULL, 0};
 }
 
 // The message in a call's body; bytes is NULL if it is compressed, or not whole and alone.
@@ -83,13 +88,28 @@ static Text message_of(Text data) {
 // --- a send
 
 typedef struct {
-    Text topic, body, tag, message_id, born_host, trace_context, system;
-    Text names[USER_PROPERTIES_MAX], values[USER_PROPERTIES_MAX];
-    int property_count, has_born_time, is_packed;
-    Text keys;  // in the room
-    int64_t born_ms;
-    uint32_t attempt;
+    Text message;  // of the request
+    Text resource, system, body;  // of the message
+    Text tag, message_id, digest, born_time, born_host, trace_context;  // of its system properties
+    uint64_t encoding, kind, attempt, of_no_use, seconds, nanos;
+    Text topic, keys;  // the latter in the room
+    Pair properties[USER_PROPERTIES_MAX];
+    int property_count;
 } Sent;
+
+#define AT(member) offsetof(Sent, member)
+static const Rule request_rules[] = {{1, TEXT_OF, AT(message)}, {0, 0, 0}};
+static const Rule message_rules[] = {
+    {1, TEXT_OF, AT(resource)}, {2, TEXTS, 0}, {3, TEXT_OF, AT(system)}, {4, TEXT_OF, AT(body)}, {0, 0, 0},
+};
+static const Rule system_rules[] = {
+    {1, VISIBLE, AT(tag)}, {2, VISIBLES, 0}, {3, VISIBLE, AT(message_id)}, {4, TEXT_OF, AT(digest)}, {5, SMALL, AT(encoding)},
+    {6, SMALL, AT(kind)}, {7, TEXT_OF, AT(born_time)}, {8, VISIBLE, AT(born_host)},
+    {13, NUMBER_OF, AT(of_no_use)},  // the queue is not the client's to choose
+    {16, SMALL, AT(attempt)}, {18, VISIBLE, AT(trace_context)}, {0, 0, 0},
+};
+static const Rule digest_rules[] = {{1, NUMBER_OF, AT(of_no_use)}, {2, VISIBLES, 0}, {0, 0, 0}};  // nobody looks at it
+static const Rule time_rules[] = {{1, NUMBER_OF, AT(seconds)}, {2, NUMBER_OF, AT(nanos)}, {0, 0, 0}};
 
 typedef struct { char bytes[ROOM], *at; } Room;
 
@@ -104,82 +124,36 @@ static void put_property(Room *room, Text name, Text value) {
     *room->at++ = 2;
 }
 
-static int take_born(Text given, int64_t *born_ms) {
-    uint64_t seconds = 0, nanos = 0;
+// The user's properties, none of them twice.
+static int take_properties(Sent *sent) {
     Field field;
-    for (Walk walk = walk_over(given); walk.at < walk.end;) {
-        if (!take_field(&walk, &field) || field.has_text || field.number < 1 || field.number > 2) return 0;
-        *(field.number == 1 ? &seconds : &nanos) = field.value;
+    for (Walk walk = walk_over(sent->message); walk.at < walk.end && take_field(&walk, &field);) {
+        if (field.number != 2) continue;
+        if (sent->property_count == USER_PROPERTIES_MAX) return 0;
+        Pair *pair = &sent->properties[sent->property_count++];
+        if (!take_fields(field.text, pair_rules, pair) || !pair->first.size || !pair->second.size) return 0;
+        for (Pair *each = sent->properties; each < pair; each++)
+            if (is_same(each->first, pair->first)) return 0;
     }
-    *born_ms = (int64_t)seconds * 1000 + (int64_t)nanos / 1000000;
-    return seconds < SECONDS_MAX && nanos < 1000000000;
-}
-
-static int is_digest(Text given) {  // nobody looks at it
-    Field field;
-    for (Walk walk = walk_over(given); walk.at < walk.end;)
-        if (!take_field(&walk, &field) || (field.number == 1 ? field.has_text : field.number == 2 ?
-            !is_visible(&field) : 1)) return 0;
     return 1;
 }
 
-// The fields of SystemProperties but for its keys. 0 for one with which a message asks for more.
-static int take_system(Sent *sent) {
-    Field field;
-    for (Walk walk = walk_over(sent->system); walk.at < walk.end;) {
-        if (!take_field(&walk, &field)) return 0;
-        int fits = 0;
-        switch (field.number) {
-            case 1: fits = set_text(&sent->tag, &field) && !memchr(sent->tag.bytes, '|', (size_t)sent->tag.size); break;
-            case 2: fits = is_visible(&field); break;
-            case 3: fits = set_text(&sent->message_id, &field); break;
-            case 4: fits = field.has_text && is_digest(field.text); break;
-            case 5: fits = !field.has_text && field.value < 128; sent->is_packed = field.value == ENCODING_GZIP; break;
-            case 6: fits = !field.has_text && field.value < 128 && field.value != TYPE_TRANSACTION; break;
-            case 7:
-                fits = field.has_text && !sent->has_born_time && take_born(field.text, &sent->born_ms);
-                sent->has_born_time = 1;
-                break;
-            case 8: fits = set_text(&sent->born_host, &field); break;
-            case 13: fits = !field.has_text; break;  // the queue is not the client's to choose
-            case 16: fits = !field.has_text && field.value < 128; sent->attempt = (uint32_t)field.value; break;
-            case 18: fits = set_text(&sent->trace_context, &field); break;
-        }
-        if (!fits) return 0;
-    }
-    return is_alphanumeric(sent->message_id) && sent->message_id.size <= MESSAGE_ID_MAX;
-}
-
-static int take_user_property(Sent *sent, const Field *field) {
-    int count = sent->property_count++;
-    if (count == USER_PROPERTIES_MAX || !field->has_text) return 0;
-    if (!take_pair(field->text, &sent->names[count], &sent->values[count]) || !sent->names[count].size) return 0;
-    for (int each = 0; each < count; each++)
-        if (is_same(sent->names[each], sent->names[count])) return 0;
-    return 1;
-}
-
-static int take_message(Text data, Sent *sent) {
-    Text message = message_of(data);
-    Field field;
-    Walk walk = walk_over(message);
-    if (!message.bytes || !take_field(&walk, &field) || field.number != 1 || !field.has_text || walk.at != walk.end) return 0;
-    for (walk = walk_over(field.text); walk.at < walk.end;) {
-        if (!take_field(&walk, &field)) return 0;
-        int fits = 0;
-        switch (field.number) {
-            case 1: fits = take_name(&field, &sent->topic); break;
-            case 2: fits = take_user_property(sent, &field); break;
-            case 3: fits = field.has_text && !sent->system.bytes; sent->system = field.text; break;
-            case 4: fits = field.has_text && !sent->body.bytes; sent->body = field.text; break;
-        }
-        if (!fits) return 0;
-    }
-    if (!sent->topic.size || !sent->body.size || !take_system(sent)) return 0;
+// 0 for a message that asks for more than to be stored.
+static int take_message(Text request, Sent *sent) {
+    if (!request.bytes || !take_fields(request, request_rules, sent) || !take_fields(sent->message, message_rules, sent) ||
+        !take_fields(sent->system, system_rules, sent) || !take_fields(sent->digest, digest_rules, sent) ||
+        !take_fields(sent->born_time, time_rules, sent) || !take_properties(sent)) return 0;
+    sent->topic = name_of(sent->resource);
     ptrdiff_t size = sent->system.size;
-    for (int each = 0; each < sent->property_count; each++) size += sent->names[each].size + sent->values[each].size;
-    return size <= TEXTS_SIZE_MAX;
+    for (const Pair *pair = sent->properties; pair < sent->properties + sent->property_count; pair++)
+        size += pair->first.size + pair->second.size;
+    return sent->topic.size && sent->body.size && size <= TEXTS_SIZE_MAX && sent->kind != TYPE_TRANSACTION &&
+           is_alphanumeric(sent->message_id) && sent->message_id.size <= MESSAGE_ID_MAX &&
+           !(sent->tag.size && memchr(sent->tag.bytes, '|', (size_t)sent->tag.size)) &&
+           sent->seconds < SECONDS_MAX && sent->nanos < 1000000000;
 }
+
+static int64_t born_ms_of(const Sent *sent) { return (int64_t)sent->seconds * 1000 + (int64_t)sent->nanos / 1000000; }
 
 static void put_keys(Room *room, Sent *sent) {
     Field field;
@@ -198,25 +172,26 @@ static void put_keys(Room *room, Sent *sent) {
 
 static void put_properties(Room *room, Sent *sent, Text address) {
     room->at = room->bytes;
-    for (int each = 0; each < sent->property_count; each++) put_property(room, sent->names[each], sent->values[each]);
+    for (const Pair *pair = sent->properties; pair < sent->properties + sent->property_count; pair++)
+        put_property(room, pair->first, pair->second);
     put_property(room, LITERAL("UNIQ_KEY"), sent->message_id);
     put_property(room, LITERAL("PGROUP"), sent->topic);
     if (sent->tag.size) put_property(room, LITERAL("TAGS"), sent->tag);
     put_keys(room, sent);
     if (sent->trace_context.size) put_property(room, LITERAL("TRACE_CONTEXT"), sent->trace_context);
     put(room, LITERAL("RECONSUME_TIME\1"));
-    room->at = put_number(room->at, sent->attempt);
+    room->at = put_number(room->at, (int64_t)sent->attempt);
     put_property(room, LITERAL("\2__BORNHOST"), sent->born_host.size ? sent->born_host : address);
-    if (!sent->has_born_time) return;
+    if (!sent->born_time.bytes) return;
     put(room, LITERAL("BORN_TIMESTAMP\1"));
-    room->at = put_number(room->at, sent->born_ms);
+    room->at = put_number(room->at, born_ms_of(sent));
     *room->at++ = 2;
 }
 
 // Whether a user property has a name of these; -1 with an exception.
 static int has_name_of(const Sent *sent, PyObject *reserved) {
-    for (int each = 0; each < sent->property_count; each++) {
-        PyObject *name = PyBytes_FromStringAndSize(sent->names[each].bytes, sent->names[each].size);
+    for (const Pair *pair = sent->properties; pair < sent->properties + sent->property_count; pair++) {
+        PyObject *name = PyBytes_FromStringAndSize(pair->first.bytes, pair->first.size);
         int found = name ? PySet_Contains(reserved, name) : -1;
         Py_XDECREF(name);
         if (found) return found;
@@ -230,12 +205,12 @@ PyObject *cut_send(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "SO!s#", &data, &PyFrozenSet_Type, &reserved, &address.bytes, &address.size)) return NULL;
     Sent sent = {0};
     Room room;
-    if (address.size > TOPIC_MAX || !take_message(text_of(data), &sent)) Py_RETURN_NONE;
+    if (address.size > NAME_SIZE_MAX || !take_message(message_of(text_of(data)), &sent)) Py_RETURN_NONE;
     int is_reserved = has_name_of(&sent, reserved);
     if (is_reserved) return is_reserved < 0 ? NULL : Py_NewRef(Py_None);
     put_properties(&room, &sent, address);
     #define BYTES(text) (text).size ? (text).bytes : "", (Py_ssize_t)(text).size
-    return Py_BuildValue("s#iLy#y#(y#y#y#)", BYTES(sent.topic), sent.is_packed ? COMPRESSED : 0, (long long)sent.born_ms,
+    return Py_BuildValue("s#iLy#y#(y#y#y#)", BYTES(sent.topic), sent.encoding == ENCODING_GZIP ? COMPRESSED : 0, (long long)born_ms_of(&sent),
                          BYTES(sent.body), room.bytes, (Py_ssize_t)(room.at - room.bytes), BYTES(sent.message_id),
                          BYTES(sent.keys), BYTES(sent.tag));
 }
@@ -256,30 +231,22 @@ static int cut_receipt(Text receipt, Text *before, int64_t *offset) {
     return read_digits(words[OFFSET_WORD], stop, offset) == stop;
 }
 
+typedef struct { Text group, topic, entry, id, receipt; } Acked;
+static const Rule ack_rules[] = {
+    {1, TEXT_OF, offsetof(Acked, group)}, {2, TEXT_OF, offsetof(Acked, topic)}, {3, TEXT_OF, offsetof(Acked, entry)}, {0, 0, 0},
+};
+static const Rule entry_rules[] = {{1, VISIBLE, offsetof(Acked, id)}, {2, TEXT_OF, offsetof(Acked, receipt)}, {0, 0, 0}};
+
 PyObject *cut_ack(PyObject *Py_UNUSED(module), PyObject *data) {
     if (!PyBytes_Check(data)) return PyErr_Format(PyExc_TypeError, "bytes are wanted");
-    Text message = message_of(text_of(data)), names[2] = {{NULL, 0}, {NULL, 0}}, id = {NULL, 0}, receipt = {NULL, 0};
-    Field field;
-    if (!message.bytes) Py_RETURN_NONE;
-    for (Walk walk = walk_over(message); walk.at < walk.end;) {
-        if (!take_field(&walk, &field)) Py_RETURN_NONE;
-        if (field.number == 1 || field.number == 2) {
-            if (!take_name(&field, &names[field.number - 1])) Py_RETURN_NONE;
-            continue;
-        }
-        if (field.number != 3 || !field.has_text || id.bytes) Py_RETURN_NONE;
-        for (Walk entry = walk_over(field.text); entry.at < entry.end;) {
-            if (!take_field(&entry, &field) || !field.has_text || field.number > 2) Py_RETURN_NONE;
-            if (field.number == 1 && set_text(&id, &field) && id.size <= MESSAGE_ID_MAX) continue;
-            if (field.number != 2 || receipt.bytes) Py_RETURN_NONE;
-            receipt = field.text;
-        }
-        if (!id.size || !receipt.size) Py_RETURN_NONE;
-    }
-    if (!names[0].size || !names[1].size || !receipt.size) Py_RETURN_NONE;
-    Text before;
+    Text message = message_of(text_of(data)), before;
+    Acked acked = {.id = {NULL, 0}};
     int64_t offset;
-    if (!cut_receipt(receipt, &before, &offset)) Py_RETURN_NONE;
-    return Py_BuildValue("s#s#y#y#s#L", BYTES(names[0]), BYTES(names[1]), BYTES(id), BYTES(receipt), BYTES(before),
+    if (!message.bytes || !take_fields(message, ack_rules, &acked) || !take_fields(acked.entry, entry_rules, &acked))
+        Py_RETURN_NONE;
+    Text group = name_of(acked.group), topic = name_of(acked.topic);
+    if (!group.size || !topic.size || !acked.id.size || acked.id.size > MESSAGE_ID_MAX || !acked.receipt.size ||
+        !cut_receipt(acked.receipt, &before, &offset)) Py_RETURN_NONE;
+    return Py_BuildValue("s#s#y#y#s#L", BYTES(group), BYTES(topic), BYTES(acked.id), BYTES(acked.receipt), BYTES(before),
                          (long long)offset);
 }

@@ -271,18 +271,11 @@ static int is_old(PlainPulls *self, int64_t ns) {
     return 1;
 }
 
-// Whether the header begins with another code, as most do.
-static int is_other_code(Text header) {
-    static const char begin[] = "{\"code\":11,";
-    const size_t size = sizeof begin - 1, code = size - 3;
-    return (size_t)header.size > size && !memcmp(header.bytes, begin, code) && memcmp(header.bytes + code, begin + code, 3);
-}
-
 static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
     PlainPulls *self = (PlainPulls *)taker;
     char key[PULL_HEADER_MAX];
     Pull pull;
-    if (frame->codec || !PyDict_GET_SIZE(self->plans) || is_other_code(frame->header)) return 0;
+    if (frame->codec || (frame->code >= 0 && frame->code != PULL_MESSAGE) || !PyDict_GET_SIZE(self->plans)) return 0;
     int64_t started_ns = now_ns();
     if (is_old(self, started_ns)) return 0;
     ptrdiff_t size = cut_pull(frame->header, key, &pull);
@@ -396,7 +389,7 @@ static void dealloc(PyObject *given) {
     Py_TYPE(given)->tp_free(given);
 }
 
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords)) {
+static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords)) {
     PyObject *log;
     long long hot_bytes, kept_ms;
     if (!PyArg_ParseTuple(args, "OLL", &log, &hot_bytes, &kept_ms)) return NULL;
@@ -418,18 +411,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject PlainPullsType = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "rmqserver.core._core.PlainPulls",
-    .tp_base = &TakerType,
-    .tp_basicsize = sizeof(PlainPulls),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = new,
-    .tp_dealloc = dealloc,
-    .tp_traverse = traverse,
-    .tp_clear = clear,
-    .tp_methods = methods,
-};
+static PyTypeObject PlainPullsType = {OF_TYPE(PlainPulls), COLLECTED, .tp_base = &TakerType};
 
 int add_plain_pulls(PyObject *module) {
     static const Name all[] = {NAMES(NAME_OF)};

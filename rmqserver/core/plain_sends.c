@@ -15,9 +15,11 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    Put *puts;
-    Py_ssize_t count, room;
+    Buffer puts;
+    Py_ssize_t count;
 } Puts;
+
+static inline Put *put_at(const Puts *self, Py_ssize_t number) { return (Put *)(void *)self->puts.bytes + number; }
 
 typedef struct {
     Taker taker;
@@ -30,24 +32,23 @@ typedef struct {
     Puts *written, *safe;
     PyObject *flow;  // of the last sends, which it does not know of yet
     Py_ssize_t message_count, request_count, size_bytes;
-    char *room;  // for properties
-    Py_ssize_t room_size;
+    Buffer room;  // for properties
 } PlainSends;
 
-#define NAMES(X) X(is_plain) X(queue_limit) X(sys_flag) X(flow) X(add) \
+#define NAMES(X) X(is_plain) X(queue_limit) X(sys_flag) X(flow) \
     X(queues) X(born_host) X(local_host) X(advertised_host)
 static struct { NAMES(MEMBER_OF) } names;
 
 // --- the puts of a round -----------------------------------------------------------------------------------------------
 
 static int puts_traverse(Puts *self, visitproc visit, void *arg) {
-    for (Py_ssize_t number = 0; number < self->count; number++) Py_VISIT(self->puts[number].connection);
+    for (Py_ssize_t number = 0; number < self->count; number++) Py_VISIT(put_at(self, number)->connection);
     return 0;
 }
 
 static int puts_clear(Puts *self) {
     while (self->count) {
-        Put put = self->puts[--self->count];
+        Put put = *put_at(self, --self->count);
         Py_DECREF(put.connection);
         Py_DECREF(put.host);
         Py_XDECREF(put.log_offsets);
@@ -58,7 +59,7 @@ static int puts_clear(Puts *self) {
 static void puts_dealloc(Puts *self) {
     PyObject_GC_UnTrack(self);
     puts_clear(self);
-    PyMem_Free(self->puts);
+    drop(&self->puts);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -73,7 +74,7 @@ static PyObject *put_tuple(const Put *put) {
 static PyObject *puts_all(Puts *self, PyObject *Py_UNUSED(none)) {
     PyObject *all = PyList_New(0);
     for (Py_ssize_t number = 0; all && number < self->count; number++) {
-        PyObject *made = put_tuple(&self->puts[number]);
+        PyObject *made = put_tuple(put_at(self, number));
         if (!made || PyList_Append(all, made)) Py_CLEAR(all);
         Py_XDECREF(made);
     }
@@ -96,19 +97,11 @@ static PyTypeObject PutsType = {
 };
 
 // Makes the puts if there are none, with room for one more. NULL with an exception.
-static Puts *with_room(Puts **given) {
-    if (!*given) *given = (Puts *)PutsType.tp_alloc(&PutsType, 0);
-    Puts *puts = *given;
-    if (!puts || puts->count < puts->room) return puts;
-    Py_ssize_t room = puts->room ? 2 * puts->room : 16;
-    Put *more = PyMem_Realloc(puts->puts, (size_t)room * sizeof(Put));
-    if (!more) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    puts->puts = more;
-    puts->room = room;
-    return puts;
+static Puts *with_room(Puts **puts) {
+    if (!*puts) *puts = (Puts *)PutsType.tp_alloc(&PutsType, 0);
+    if (!*puts) return NULL;
+    (*puts)->puts.size = (*puts)->count * (Py_ssize_t)sizeof(Put);
+    return reserve(&(*puts)->puts, sizeof(Put)) ? NULL : *puts;
 }
 
 // --- taking a send -----------------------------------------------------------------------------------------------------
@@ -175,38 +168,33 @@ static int find_place(PlainSends *self, PyObject *owner, const Send *send, Goal 
 
 // Gives the message a unique key of ours. -1 with an exception.
 static int add_unique_key(PlainSends *self, Send *send) {
-    static const char name[] = "UNIQ_KEY\1";
     PyObject *made = PyObject_CallNoArgs(self->next_unique_id);
-    Py_ssize_t size = 0;
-    const char *key = made ? PyUnicode_AsUTF8AndSize(made, &size) : NULL;
-    if (key && size <= KEY_MAX) {
-        char *to = self->room + send->properties.size;
-        memcpy(to, name, sizeof name - 1);
-        to += sizeof name - 1;
-        memcpy(to, key, (size_t)size);
-        to[size] = 2;
-        send->unique_key = (Text){to, size};
-        send->properties.size += (Py_ssize_t)sizeof name + size;
-    } else if (key) {
+    Text key = {NULL, 0};
+    if (made) key.bytes = PyUnicode_AsUTF8AndSize(made, &key.size);
+    if (key.bytes && key.size > KEY_MAX) {
         PyErr_SetString(PyExc_ValueError, "this unique key is too long");
-        key = NULL;
+        key.bytes = NULL;
+    }
+    if (key.bytes) {
+        char *to = put_text(self->room.bytes + send->properties.size, (Text){"UNIQ_KEY\1", 9}), *end = put_text(to, key);
+        *end++ = 2;
+        send->unique_key = (Text){to, key.size};
+        send->properties.size = end - self->room.bytes;
     }
     Py_XDECREF(made);
-    return key ? 0 : -1;
+    return key.bytes ? 0 : -1;
 }
 
 // Tells the flow of the last sends. -1 with an exception.
 static int count_sends(PlainSends *self) {
-    PyObject *flow = self->flow, *done = NULL, *given[] = {
-        flow, PyLong_FromSsize_t(self->message_count), PyLong_FromSsize_t(self->size_bytes), PyLong_FromSsize_t(self->request_count),
-    };
+    PyObject *flow = self->flow;
+    if (!flow) return 0;
     self->flow = NULL;
+    PyObject *done = PyObject_CallMethod(flow, "add", "nnn", self->message_count, self->size_bytes, self->request_count);
     self->message_count = self->request_count = self->size_bytes = 0;
-    if (flow && given[1] && given[2] && given[3]) done = PyObject_VectorcallMethod(names.add, given, 4, NULL);
-    int failed = flow && !done;
-    for (int number = 0; number < 4; number++) Py_XDECREF(given[number]);
+    Py_DECREF(flow);
     Py_XDECREF(done);
-    return -failed;
+    return done ? 0 : -1;
 }
 
 static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *send, const Goal *found) {
@@ -224,14 +212,14 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
     Spot place;
     PyObject *offsets = NULL;
     if (!send->is_batch) {
-        message.properties = send->properties;
-        message.added = text_of(found->added);
+        char *end = put_text(self->room.bytes + send->properties.size, text_of(found->added));
+        message.properties = (Text){self->room.bytes, end - self->room.bytes};
     }
     int done = round_append(self->round, found->entry, found->queue, &message, &place, send->is_batch ? &offsets : NULL);
     if (done <= 0) return done;
     Py_ssize_t count = offsets ? PyBytes_GET_SIZE(offsets) / (Py_ssize_t)sizeof(int64_t) : 1;
     if (puts) {
-        Put *put = &puts->puts[puts->count++];
+        Put *put = put_at(puts, puts->count++);
         *put = (Put){
             Py_NewRef(owner), Py_NewRef(found->store_host), offsets, place.log_offset, place.queue_offset, send->opaque,
             send->queue_id, "", (char)send->unique_key.size, (char)frame->codec,
@@ -253,18 +241,10 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
 static int take(Taker *taker, PyObject *owner, const Frame *frame) {
     PlainSends *self = (PlainSends *)taker;
     Send send;
-    if (self->is_busy || !may_be_send(frame)) return 0;
-    Py_ssize_t wanted = frame->header.size + 1 + ADDED_MAX;
-    if (wanted > self->room_size) {
-        char *room = PyMem_Realloc(self->room, (size_t)wanted);
-        if (!room) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        self->room = room;
-        self->room_size = wanted;
-    }
-    if (!read_send(frame, &self->rules, self->room, &send)) return 0;
+    if (self->is_busy) return 0;
+    Py_ssize_t added_size = ADDED_MAX + PyBytes_GET_SIZE(self->added);
+    if (reserve(&self->room, frame->header.size + 1 + added_size)) return -1;
+    if (!read_send(frame, &self->rules, self->room.bytes, &send)) return 0;
     if (send.is_batch && memmem(frame->body.bytes, (size_t)frame->body.size, self->repeat_mark.bytes,
                                 (size_t)self->repeat_mark.size)) return 0;
     Goal found = {.added = Py_NewRef(self->added)};
@@ -337,12 +317,12 @@ static PyObject *answers(PlainSends *self, PyObject *given) {
     const Puts *puts = (Puts *)given;
     PyObject *found = PyList_New(0);
     for (Py_ssize_t at = 0, end = 1; found && at < puts->count; at = end++) {
-        while (end < puts->count && puts->puts[end].connection == puts->puts[at].connection) end++;
-        PyObject *frames = frames_of(&puts->puts[at], end - at, pieces);
-        PyObject *pair = frames ? PyTuple_Pack(2, puts->puts[at].connection, frames) : NULL;
+        const Put *put = put_at(puts, at);
+        while (end < puts->count && put_at(puts, end)->connection == put->connection) end++;
+        PyObject *frames = frames_of(put, end - at, pieces);
+        PyObject *pair = frames ? Py_BuildValue("ON", put->connection, frames) : NULL;
         if (!pair || PyList_Append(found, pair)) Py_CLEAR(found);
         Py_XDECREF(pair);
-        Py_XDECREF(frames);
     }
     return found;
 }
@@ -403,7 +383,7 @@ static void dealloc(PlainSends *self) {
     Py_XDECREF(self->added);
     Py_XDECREF(self->pieces);
     Py_XDECREF(self->texts);
-    PyMem_Free(self->room);
+    drop(&self->room);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -415,18 +395,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject PlainSendsType = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "rmqserver.core._core.PlainSends",
-    .tp_basicsize = sizeof(PlainSends),
-    .tp_base = &TakerType,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = make,
-    .tp_dealloc = (destructor)dealloc,
-    .tp_traverse = (traverseproc)traverse,
-    .tp_clear = (inquiry)clear,
-    .tp_methods = methods,
-};
+static PyTypeObject PlainSendsType = {OF_TYPE(PlainSends), COLLECTED, .tp_base = &TakerType};
 
 int add_plain_sends(PyObject *module) {
     static const Name all[] = {NAMES(NAME_OF)};

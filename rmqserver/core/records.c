@@ -75,7 +75,7 @@ void find_values(Text properties, const Text *names, ptrdiff_t count, Text *valu
 
 int64_t record_size(const Message *message, Text topic_field) {
     return RECORD_SIZE_MIN - 1 - 2 * HOST_V4_SIZE + message->born_host.size + message->store_host.size + topic_field.size +
-           message->body.size + message->properties.size + message->added.size;
+           message->body.size + message->properties.size;
 }
 
 static inline uint8_t *put_bytes(uint8_t *to, Text text) { return (uint8_t *)put_text((char *)to, text); }
@@ -98,8 +98,8 @@ void put_record(uint8_t *to, const Message *message, Text topic_field, const Spo
     to = put_big_endian(to, (uint32_t)message->body.size, 4);
     to = put_bytes(to, message->body);
     to = put_bytes(to, topic_field);
-    to = put_big_endian(to, (uint32_t)(message->properties.size + message->added.size), 2);
-    put_bytes(put_bytes(to, message->properties), message->added);
+    to = put_big_endian(to, (uint32_t)message->properties.size, 2);
+    put_bytes(to, message->properties);
 }
 
 void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code) {

@@ -52,10 +52,9 @@ end:
 }
 
 static int has_usual_properties(const Message *message) {
-    Text properties = message->properties, added = message->added;
-    if (properties.size > PROPERTIES_SIZE_MAX || added.size > PROPERTIES_SIZE_MAX - properties.size) return 0;
-    return !(properties.size && memchr(properties.bytes, 0, (size_t)properties.size)) &&
-           !(added.size && memchr(added.bytes, 0, (size_t)added.size));
+    Text properties = message->properties;
+    return properties.size <= PROPERTIES_SIZE_MAX &&
+           !(properties.size && memchr(properties.bytes, 0, (size_t)properties.size));
 }
 
 // Whether the store takes writes, and the RoundBuffer is not in the middle of one.
@@ -112,8 +111,7 @@ static int put_one(RoundBuffer *self, const TopicFacts *topic, const Message *me
                    uint8_t *unit, Py_ssize_t *entry_count) {
     uint8_t *record = (uint8_t *)end_of(&self->records) + (spot->log_offset - self->end_offset);
     put_record(record, message, text_of(topic->field), spot);
-    ptrdiff_t properties_size = message->properties.size + message->added.size;
-    Keys keys = keys_of((Text){(const char *)record + spot->size - properties_size, properties_size});
+    Keys keys = keys_of(message->properties);
     uint32_t code = 0;
     if (!message->tags_code && extend_any_hash(&code, keys.tags)) return -1;
     put_unit(unit, spot->log_offset, spot->size, message->tags_code ? *message->tags_code : (int32_t)code);

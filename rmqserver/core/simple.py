@@ -409,11 +409,10 @@ def cut_signed(
     body: bytes,
 ) -> tuple[bytes, bytes, bool] | None:
     """The signed ext fields of ``header`` followed by the body, the signature, and whether all ``known`` values are
-    unchanged. None if the fields are not exactly those of ``keys`` in their order, if not all is ASCII, if the value at
-    ``access_key_at`` is not the known one, if the body is larger than 64 KiB, and for some headers with unusual
-    spelling. ``header`` is JSON that is known to decode to an object with an object ``extFields``. Here always None.
+    unchanged. None if the fields are not exactly those of ``keys`` in their order, if the value at ``access_key_at`` is
+    not the known one, if the body is larger than 64 KiB, and for some headers with unusual spelling. ``header`` is JSON
+    that is known to decode to an object with an object ``extFields``. Here always None.
 
-    A key is written as in the header, with the quote of its value: b'"topic":"'. There are 64 at most. ``known`` has
-    the values by the places of their keys, None for any value. ``order`` has the places in the order of signing, one
-    byte each, the signature's last."""
+    There are 64 keys at most. ``known`` has the values by the places of their keys, None for any value. ``order`` has
+    the places in the order of signing, one byte each, the signature's last."""
     return None

@@ -120,11 +120,12 @@ def test_what_is_written_unusually_is_left_to_the_decoder() -> None:
     assert cut(usual.replace(b'"x"', b'"y"'), b"") == (b"alicey", b"s=", False)
     assert cut(usual.replace(b'"x"', b'"\\u0078"'), b"") == (b"alicex", b"s=", False), "it was spelled otherwise"
     assert cut(usual.replace(b'"s="', b'"s\\u003d"'), b"") == (b"alicex", b"s=", True)
+    assert cut(usual.replace(b':"x"', ' : "é"'.encode()), b"") == ("aliceé".encode(), b"s=", False)
     for text, other in (
-        (b'"alice"', b'"alic\\u0065"'), (b'"alice"', b'"alicf"'), (b'"alice"', b'"alicex"'), (b'"a":', b'"a" :'),
-        (b'"a":"x",', b""), (b'"a":"x"', b'"a":"x","a":"x"'), (b'"x"', b"7"), (b'"x"', '"é"'.encode()),
+        (b'"alice"', b'"alic\\u0065"'), (b'"alice"', b'"alicf"'), (b'"alice"', b'"alicex"'), (b'"a":', b'"\\u0061":'),
+        (b'"a":"x",', b""), (b'"a":"x"', b'"a":"x","a":"x"'), (b'"x"', b"7"), (b'"x"', b'"\xe9"'),
         (b'"a":"x","Signature":"s="', b'"Signature":"s=","a":"x"'), (b',"flag":0', b',"more":{}'),
-        (b'"code":310,', b'"code":310,"x":{},'), (b'"extFields":{', b'"extFields": {'),
+        (b'"code":310,', b'"code":310,"x":{},'), (b'"extFields":{', b'"extField\\u0073":{'),
     ):  # fmt: skip
         assert cut(usual.replace(text, other), b"") is None, other
     large = bytes(64 << 10)
@@ -139,7 +140,7 @@ def test_what_is_written_unusually_is_left_to_the_decoder() -> None:
 @wants_c
 def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
     cut: Any = cut_signed
-    right: list[Any] = [(b'"AccessKey":"', b'"Signature":"'), b"\0\1", (b"u", None), 0, b"{}", b""]
+    right: list[Any] = [(b"AccessKey", b"Signature"), b"\0\1", (b"u", None), 0, b"{}", b""]
     assert cut(*right) is None
     for at, wrong in (
         (0, ()), (0, (b"x",)), (1, b"\0"), (1, b"\0\2"), (1, b"\0\xff"),

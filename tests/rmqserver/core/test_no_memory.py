@@ -248,7 +248,7 @@ def test_what_the_store_has_made() -> None:
 
 
 def test_signatures() -> None:
-    keys, known, order = (b'"AccessKey":"', b'"Signature":"', b'"a":"'), (b"me", None, b"1"), bytes((0, 2, 1))
+    keys, known, order = (b"AccessKey", b"Signature", b"a"), (b"me", None, b"1"), bytes((0, 2, 1))
     header = b'{"code":10,"extFields":{"AccessKey":"me","Signature":"s\\u0041","a":"1"}}'
     assert core.cut_signed(keys, order, known, 0, header, b"body") == (b"me1body", b"sA", True)
     same_or_none(core.cut_signed, keys, order, known, 0, header, b"body", seen=[keys, known, order, header])

@@ -1,11 +1,9 @@
-// Reads the headers of sends, and writes their answers. It takes a header only if it is certain how the service would
-// read it, by its typed decoder and by its forgiving way alike: everything else is left to these.
+// Reads the headers of sends and pulls, and signed ones, and writes the answers of sends. It takes a header only if it is
+// certain how the service would read it, by its typed decoder and by its forgiving way alike: everything else is left to these.
 #include "bytes.h"
 
 #define UNIQUE_KEY_MAX 64
 
-enum { TEXT, NUMBER, TRUE, FALSE, NOTHING };
-typedef struct { int kind, has_escapes; Text text; int64_t number; } Scalar;
 typedef struct { const char *at, *end; } Scan;
 
 // The fields of SendHeader, in order.
@@ -17,15 +15,8 @@ enum {
 #define ANY_SCALAR (BIT(PRODUCER_GROUP) | BIT(DEFAULT_TOPIC) | BIT(UNIT_MODE) | BIT(BROKER_NAME))  // their values do not matter
 #define NEEDED (BIT(TOPIC) | BIT(QUEUE_ID) | BIT(BORN_TIMESTAMP))
 
-static const Text envelope_names[] = {{"code", 4}, {"opaque", 6}, {"extFields", 9}, {"flag", 4},
-                                      {"version", 7}, {"language", 8}, {"remark", 6}};
-enum { CODE, OPAQUE, EXT_FIELDS, ENVELOPE_FLAG, VERSION, LANGUAGE, REMARK, ENVELOPE_NAMES };
-
-uint8_t is_verbatim[256];
-
-void prepare_texts(void) {
-    for (int c = 0x20; c < 0x80; c++) is_verbatim[c] = c != '"' && c != '\\';
-}
+static const Text envelope_names[] = {{"code", 4}, {"opaque", 6}, {"flag", 4}, {"version", 7}, {"language", 8}, {"remark", 6}};
+enum { CODE, OPAQUE, ENVELOPE_FLAG, VERSION, LANGUAGE, REMARK, ENVELOPE_NAMES };
 
 #define BINARY_OPAQUE_AT 5
 #define BINARY_FLAG_AT 9
@@ -43,11 +34,6 @@ static int take_char(Scan *scan, char wanted) {
     return 1;
 }
 
-static int is_next(Scan *scan, char wanted) {
-    skip_space(scan);
-    return scan->at < scan->end && *scan->at == wanted;
-}
-
 // The bytes of the character that is not ASCII; 0 if it is not UTF-8.
 static int utf8_size(const uint8_t *at, ptrdiff_t room) {
     int size = *at >= 0xF0 ? 4 : *at >= 0xE0 ? 3 : 2;
@@ -59,7 +45,8 @@ static int utf8_size(const uint8_t *at, ptrdiff_t room) {
     return size;
 }
 
-uint32_t escaped(const char *at, const char *end, int *spelled) {
+// The character of a JSON escape at its backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
+static uint32_t escaped(const char *at, const char *end, int *spelled) {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     if (end - at < 2 || !at[1]) return 0;
     if (at[1] != 'u') {
@@ -79,12 +66,26 @@ uint32_t escaped(const char *at, const char *end, int *spelled) {
     return code >= 0xD800 && code < 0xE000 ? 0 : code;
 }
 
+// The end of the ASCII characters from here on that stand for themselves in a text: eight at a time, by the highest bits of
+// what is left when the lowest of them, a quote and a backslash are taken away.
+static const char *skip_verbatim(const char *at, const char *end) {
+    const uint64_t ones = 0x0101010101010101u;
+    for (uint64_t eight; end - at >= 8; at += 8) {
+        memcpy(&eight, at, 8);
+        if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) eight = __builtin_bswap64(eight);
+        uint64_t others = eight | (eight - ' ' * ones) | ((eight ^ '"' * ones) - ones) | ((eight ^ '\\' * ones) - ones);
+        if ((others &= 0x80 * ones)) return at + (__builtin_ctzll(others) >> 3);
+    }
+    while (at < end && *at >= ' ' && *at != '"' && *at != '\\' && !(*at & 0x80)) at++;
+    return at;
+}
+
 // The scan is behind the first quote, and then behind the last.
 static int take_text(Scan *scan, Scalar *value) {
     const char *at = scan->at, *end = scan->end;
     *value = (Scalar){.kind = TEXT, .text = {at, 0}};
     for (int size;; at += size) {
-        while (at < end && is_verbatim[(uint8_t)*at]) at++;
+        at = skip_verbatim(at, end);
         if (at == end) return 0;
         if (*at == '"') {
             value->text.size = at - value->text.bytes;
@@ -115,11 +116,20 @@ static int take_word(Scan *scan, const char *word, ptrdiff_t size) {
 }
 
 static int take_scalar(Scan *scan, Scalar *value) {
-    if (take_char(scan, '"')) return take_text(scan, value);
-    *value = (Scalar){.kind = NUMBER};
-    if (take_integer(scan, &value->number)) return 1;
-    value->kind = take_word(scan, "true", 4) ? TRUE : take_word(scan, "false", 5) ? FALSE : NOTHING;
-    return value->kind != NOTHING || take_word(scan, "null", 4);
+    skip_space(scan);
+    const char *begin = scan->at;
+    int is_whole = 1;
+    if (take_char(scan, '"')) {
+        is_whole = take_text(scan, value);
+    } else {
+        *value = (Scalar){.kind = NUMBER};
+        if (!take_integer(scan, &value->number)) {
+            value->kind = take_word(scan, "true", 4) ? TRUE : take_word(scan, "false", 5) ? FALSE : NOTHING;
+            is_whole = value->kind != NOTHING || take_word(scan, "null", 4);
+        }
+    }
+    value->spelled = (Text){begin, scan->at - begin};
+    return is_whole;
 }
 
 // A number, quoted or not.
@@ -150,6 +160,35 @@ static int take_key(Scan *scan, Text *key) {
     return 1;
 }
 
+// What is done with a field of a header; 0 if the header is not to be taken.
+typedef int TakeField(void *into, int is_ext, Text key, const Scalar *value);
+
+typedef struct { Scan scan; TakeField *take; void *into; int ext_count; } Walk;
+
+// The scan is behind the brace of an object, and then behind its end.
+static int take_object(Walk *walk, int is_ext) {
+    Text key;
+    Scalar value;
+    if (take_char(&walk->scan, '}')) return 1;
+    do {
+        if (!take_key(&walk->scan, &key)) return 0;
+        if (!is_ext && is_same(key, (Text){"extFields", 9})) {
+            if (walk->ext_count++ || !take_char(&walk->scan, '{') || !take_object(walk, 1)) return 0;
+        } else if (!take_scalar(&walk->scan, &value) || !walk->take(walk->into, is_ext, key, &value)) {
+            return 0;
+        }
+    } while (take_char(&walk->scan, ','));
+    return take_char(&walk->scan, '}');
+}
+
+// Takes all fields of a header that is an object with an object extFields, and no other in it. 0 if it is another.
+static int take_fields(Text header, TakeField *take, void *into) {
+    Walk walk = {{header.bytes, header.bytes + header.size}, take, into, 0};
+    if (!take_char(&walk.scan, '{') || !take_object(&walk, 0)) return 0;
+    skip_space(&walk.scan);
+    return walk.ext_count && walk.scan.at == walk.scan.end;
+}
+
 // --- texts of the binary codec -----------------------------------------------------------------------------------------
 
 // The scan is behind a text whose size stood before it, in 2 or 4 bytes.
@@ -177,23 +216,18 @@ static int is_utf8(Text text) {
 typedef struct {
     const SendRules *rules;
     int family, next;  // where the last name was found
-    uint32_t seen[2];  // bits of the fields whose names are those of code 10, or those of 310 and 320
-    int64_t numbers[SEND_NAMES];
-    Text topic, properties;
-    int has_escapes;
+    uint32_t seen[2], seen_envelope;  // bits of the fields whose names are those of code 10, or those of 310 and 320
+    int64_t numbers[SEND_NAMES], envelope[ENVELOPE_NAMES];
+    Text topic;
+    Scalar properties;
 } Fields;
 
 static int take_field(Fields *fields, int field, const Scalar *value) {
     int64_t *number = &fields->numbers[field];
     if (BIT(field) & ANY_SCALAR) return 1;
-    if (field == TOPIC || field == PROPERTIES) {
-        if (field == TOPIC) fields->topic = value->text;
-        else {
-            fields->properties = value->text;
-            fields->has_escapes = value->has_escapes;
-        }
-        return value->kind == TEXT && !(field == TOPIC && value->has_escapes);
-    }
+    if (field == TOPIC) fields->topic = value->text;
+    if (field == PROPERTIES) fields->properties = *value;
+    if (field == TOPIC || field == PROPERTIES) return value->kind == TEXT && !(field == TOPIC && value->has_escapes);
     if (field == BATCH) return bool_of(value, number);
     if (field == BORN_TIMESTAMP) return number_of(value, INT64_MIN, INT64_MAX, number);
     return (field == MAX_RECONSUME_TIMES && value->kind == NOTHING) || number_of(value, INT32_MIN, INT32_MAX, number);
@@ -221,65 +255,45 @@ static int take_ext(Fields *fields, Text key, const Scalar *value) {
     return 1;
 }
 
-static int take_json_fields(Scan *scan, Fields *fields) {
-    if (!take_char(scan, '{')) return 0;
-    if (take_char(scan, '}')) return 1;
-    do {
-        Text key;
-        Scalar value;
-        if (!take_key(scan, &key) || !take_scalar(scan, &value) || !take_ext(fields, key, &value)) return 0;
-    } while (take_char(scan, ','));
-    return take_char(scan, '}');
+static int take_envelope(Fields *fields, int name, const Scalar *value) {
+    if (name == LANGUAGE) return value->kind != TRUE && value->kind != FALSE;
+    if (name == REMARK) return value->kind == TEXT || value->kind == NOTHING;
+    return name > REMARK || number_of(value, INT32_MIN, INT32_MAX, &fields->envelope[name]);
 }
 
-static int take_json(Scan *scan, Fields *fields, int64_t *numbers) {
-    uint32_t seen = 0;
-    if (!take_char(scan, '{')) return 0;
-    do {
-        Text key;
-        Scalar value;
-        int name = 0;
-        if (!take_key(scan, &key)) return 0;
-        while (name < ENVELOPE_NAMES && !is_same(key, envelope_names[name])) name++;
-        if (name < ENVELOPE_NAMES) {
-            if (seen & BIT(name)) return 0;
-            seen |= BIT(name);
-        }
-        if (name == EXT_FIELDS) {
-            if (!is_next(scan, '{') || !take_json_fields(scan, fields)) return 0;
-        } else {
-            if (!take_scalar(scan, &value)) return 0;
-            if (name == LANGUAGE && (value.kind == TRUE || value.kind == FALSE)) return 0;
-            if (name == REMARK && value.kind != TEXT && value.kind != NOTHING) return 0;
-            if (name < LANGUAGE && !number_of(&value, INT32_MIN, INT32_MAX, &numbers[name])) return 0;
-        }
-    } while (take_char(scan, ','));
-    if (!take_char(scan, '}')) return 0;
-    skip_space(scan);
-    return scan->at == scan->end && !(~seen & (BIT(CODE) | BIT(OPAQUE) | BIT(EXT_FIELDS)));
+// A field of a JSON send.
+static int take_of_send(void *into, int is_ext, Text key, const Scalar *value) {
+    Fields *fields = into;
+    int name = 0;
+    if (is_ext) return take_ext(fields, key, value);
+    while (name < ENVELOPE_NAMES && !is_same(key, envelope_names[name])) name++;
+    if (name < ENVELOPE_NAMES && fields->seen_envelope & BIT(name)) return 0;
+    fields->seen_envelope |= BIT(name);
+    return take_envelope(fields, name, value);
 }
 
 // code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark, its size in 4 bytes | ext fields, their size in 4: of
 // each the name, its size in 2, and the value, its size in 4
-static int take_binary(Scan *scan, Fields *fields, int64_t *numbers) {
-    const char *at = scan->at;
+static int take_binary(Text header, Fields *fields) {
+    Scan scan = {header.bytes, header.bytes + header.size};
     Text remark, ext, key;
     Scalar value = {.kind = TEXT};
-    if (scan->end - at < BINARY_FLAG_AT + 4) return 0;
-    numbers[CODE] = u32_at(at) >> 16;
-    numbers[OPAQUE] = (int32_t)u32_at(at + BINARY_OPAQUE_AT);
-    numbers[ENVELOPE_FLAG] = (int32_t)u32_at(at + BINARY_FLAG_AT);
-    scan->at += BINARY_FLAG_AT + 4;
-    if (!take_sized(scan, 4, &remark) || !take_sized(scan, 4, &ext) || scan->at != scan->end) return 0;
-    for (scan->at = ext.bytes; scan->at < scan->end;) {
-        if (!take_sized(scan, 2, &key) || !take_sized(scan, 4, &value.text) || !is_utf8(value.text)) return 0;
+    if (header.size < BINARY_FLAG_AT + 4) return 0;
+    fields->envelope[CODE] = u32_at(scan.at) >> 16;
+    fields->envelope[OPAQUE] = (int32_t)u32_at(scan.at + BINARY_OPAQUE_AT);
+    fields->envelope[ENVELOPE_FLAG] = (int32_t)u32_at(scan.at + BINARY_FLAG_AT);
+    scan.at += BINARY_FLAG_AT + 4;
+    if (!take_sized(&scan, 4, &remark) || !take_sized(&scan, 4, &ext) || scan.at != scan.end) return 0;
+    for (scan.at = ext.bytes; scan.at < scan.end;) {
+        if (!take_sized(&scan, 2, &key) || !take_sized(&scan, 4, &value.text) || !is_utf8(value.text)) return 0;
         if (!take_ext(fields, key, &value)) return 0;
     }
     return 1;
 }
 
-char *put_unescaped(char *to, Text text) {
-    for (const char *at = text.bytes, *end = at + text.size; at < end;) {
+char *put_value(char *to, const Scalar *value) {
+    if (!value->has_escapes) return put_text(to, value->text);
+    for (const char *at = value->text.bytes, *end = at + value->text.size; at < end;) {
         if (*at != '\\') {
             *to++ = *at++;
             continue;
@@ -322,44 +336,92 @@ static int look_at_properties(Send *send, const SendRules *rules) {
     return 1;
 }
 
-int may_be_send(const Frame *frame) {
-    static const char code[] = "{\"code\":";
-    const ptrdiff_t size = sizeof code - 1;
-    Text header = frame->header;
-    if (frame->codec) return frame->codec == 1;
-    if (header.size < size + 4 || memcmp(header.bytes, code, (size_t)size)) return 1;
-    const char *digits = header.bytes + size;
-    return !memcmp(digits, "310,", 4) || !memcmp(digits, "10,", 3) || !memcmp(digits, "320,", 4);
+int begun_code(Text header) {
+    static const char begin[] = "{\"code\":";
+    const ptrdiff_t size = sizeof begin - 1;
+    int64_t code;
+    if (header.size < size || memcmp(header.bytes, begin, (size_t)size)) return -1;
+    return read_digits(header.bytes + size, header.bytes + header.size, &code) && code <= INT32_MAX ? (int)code : -1;
 }
 
 int read_send(const Frame *frame, const SendRules *rules, char *room, Send *send) {
-    Scan scan = {frame->header.bytes, frame->header.bytes + frame->header.size};
+    if (frame->code >= 0 && frame->code != 10 && frame->code != 310 && frame->code != 320) return 0;
     Fields fields = {.rules = rules, .family = 1};
-    int64_t envelope[ENVELOPE_NAMES] = {0};
-    if (!(frame->codec ? take_binary : take_json)(&scan, &fields, envelope)) return 0;
-    int64_t code = envelope[CODE];
+    if (frame->codec) {
+        if (frame->codec != 1 || !take_binary(frame->header, &fields)) return 0;
+    } else if (!take_fields(frame->header, take_of_send, &fields) || ~fields.seen_envelope & (BIT(CODE) | BIT(OPAQUE))) {
+        return 0;
+    }
+    int64_t code = fields.envelope[CODE];
     int family = code != 10;
     if ((family && code != 310 && code != 320) || fields.seen[!family] || ~fields.seen[family] & NEEDED) return 0;
-    if (envelope[ENVELOPE_FLAG] & ~(int64_t)ONEWAY) return 0;
+    if (fields.envelope[ENVELOPE_FLAG] & ~(int64_t)ONEWAY) return 0;
     *send = (Send){
         .code = (int32_t)code,
-        .opaque = (int32_t)envelope[OPAQUE],
+        .opaque = (int32_t)fields.envelope[OPAQUE],
         .queue_id = (int32_t)fields.numbers[QUEUE_ID],
         .sys_flag = (int32_t)fields.numbers[SYS_FLAG],
         .flag = (int32_t)fields.numbers[FLAG],
         .reconsume_times = (int32_t)fields.numbers[RECONSUME_TIMES],
         .born_ms = fields.numbers[BORN_TIMESTAMP],
-        .is_oneway = envelope[ENVELOPE_FLAG] != 0,
+        .is_oneway = fields.envelope[ENVELOPE_FLAG] != 0,
         .is_batch = fields.numbers[BATCH] != 0,
         .topic = fields.topic,
         .properties = {room, 0},
     };
-    char *to = room;
-    to = fields.has_escapes ? put_unescaped(to, fields.properties) : put_text(to, fields.properties);
+    char *to = put_value(room, &fields.properties);
     if (to > room && to[-1] != 2) *to++ = 2;  // old clients leave out the last separator
     send->properties.size = to - room;
     return look_at_properties(send, rules);
 }
+
+// --- a pull's header: what is the same in each pull of a kind, and the numbers and the signature, which are not --------
+
+enum { PULL_OPAQUE, QUEUE_OFFSET, COMMIT_OFFSET, SUSPEND_MILLIS, SIGNATURE, PULL_NAMES };
+static const Text pull_names[PULL_NAMES] = {{"opaque", 6}, {"queueOffset", 11}, {"commitOffset", 12},
+                                            {"suspendTimeoutMillis", 20}, {"Signature", 9}};
+
+typedef struct { int seen; int64_t numbers[PULL_NAMES]; const char *copied; char *to; } PullFields;
+
+static int take_of_pull(void *into, int is_ext, Text key, const Scalar *value) {
+    PullFields *fields = into;
+    int name = 0;
+    while (name < PULL_NAMES && !is_same(key, pull_names[name])) name++;
+    if (name == PULL_NAMES) return 1;
+    // Named twice, or in the other object, it would not be what a decoder finds.
+    if (fields->seen & BIT(name) || is_ext != (name != PULL_OPAQUE)) return 0;
+    fields->seen |= BIT(name);
+    fields->to = put_text(fields->to, (Text){fields->copied, value->spelled.bytes - fields->copied});
+    fields->copied = value->spelled.bytes + value->spelled.size;
+    return name == SIGNATURE ? value->kind == TEXT : number_of(value, 0, INT64_MAX, &fields->numbers[name]);
+}
+
+ptrdiff_t cut_pull(Text header, char *key, Pull *pull) {
+    PullFields fields = {.copied = header.bytes, .to = key};
+    if (header.size > PULL_HEADER_MAX || !take_fields(header, take_of_pull, &fields)) return 0;
+    if (~fields.seen & (BIT(PULL_OPAQUE) | BIT(QUEUE_OFFSET)) || fields.numbers[PULL_OPAQUE] > INT32_MAX) return 0;
+    *pull = (Pull){fields.numbers[PULL_OPAQUE], fields.numbers[QUEUE_OFFSET], fields.numbers[COMMIT_OFFSET]};
+    return put_text(fields.to, (Text){fields.copied, header.bytes + header.size - fields.copied}) - key;
+}
+
+// --- signed fields ----------------------------------------------------------------------------------------------------
+
+typedef struct { const Text *keys; ptrdiff_t count, found; Scalar *values; } SignedFields;
+
+static int take_signed(void *into, int is_ext, Text key, const Scalar *value) {
+    SignedFields *fields = into;
+    if (!is_ext) return 1;
+    if (fields->found == fields->count || value->kind != TEXT || !is_same(key, fields->keys[fields->found])) return 0;
+    fields->values[fields->found++] = *value;
+    return 1;
+}
+
+int cut_values(Text header, const Text *keys, ptrdiff_t count, Scalar *values) {
+    SignedFields fields = {keys, count, 0, values};
+    return take_fields(header, take_signed, &fields) && fields.found == count;
+}
+
+int is_spelled(const Scalar *value, Text text) { return !value->has_escapes && is_same(value->text, text); }
 
 // --- its answer --------------------------------------------------------------------------------------------------------
 
