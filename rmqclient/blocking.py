@@ -241,7 +241,7 @@ class _Pool:
             keeps = True
         except (ConnectionError, ConnectError):
             may_repeat = may_repeat or not connection.is_connected
-            if may_repeat and interrupts == self._interrupts and self._does_with_others(connection):
+            if may_repeat and interrupts == self._interrupts and self._was_turned_away(connection):
                 raise _TurnedAwayError from None
             raise
         finally:
@@ -254,8 +254,8 @@ class _Pool:
                     connection.close()
                 self._changed.notify_all()
 
-    def _does_with_others(self, connection: BlockingConnection) -> bool:
-        """Whether the server turned a connection away while others are open; then no more are opened beside them."""
+    def _was_turned_away(self, connection: BlockingConnection) -> bool:
+        """Whether the server closed a new connection while others are open. Then no more are opened beside those."""
         with self._changed:
             others_count = len(self._used) - 1 + len(self._idle)
             is_turned_away = others_count > 0 and not connection.has_spoken

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class DashboardClient(DeadlineClient):
-    """One client for each feed of a screen: requests of one client to the same address wait for each other, and screens
-    must not."""
+    """One client for each feed of a screen, which has a deadline of its own and is stopped alone."""
 
     _stopped = False
 
