@@ -96,10 +96,6 @@ class GetResult(msgspec.Struct, gc=False):
     """Each record is known to hold the queue offset that follows on the one before it."""
 
     @property
-    def count(self) -> int:
-        return len(self.sizes)
-
-    @property
     def is_loaded(self) -> bool:
         return self.walk is None and (bool(self.chunks) or not self.ranges)
 

@@ -177,7 +177,7 @@ class Pulls:
         """Counts messages that go to the group."""
         result, stats = pulled.result, self._stats
         flow = stats.gets[pulled.topic.topic_name, pulled.group.group_name]
-        flow.add(result.count, sum(map(len, result.chunks)))
+        flow.add(len(result.sizes), sum(map(len, result.chunks)))
         stats.get_found += 1
 
     def _found(self, asked: AskedPull, pulled: PullOutcome) -> None:

@@ -129,7 +129,7 @@ class PendingPuts:
                         put[0](STORED, put)
                     except Exception:  # one failing answer must not keep the others from theirs
                         log.exception("event=put-not-answered")
-                self._note_time(started_s, written)
+                self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), self._count(written))
             if unsafe:
                 self._unsafe.append(_Unsafe(self._store.written_offset, started_s, unsafe.copy()))
         written.clear()
@@ -143,7 +143,7 @@ class PendingPuts:
             while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
                 _, written_s, puts = self._unsafe.popleft()
                 _end(puts, STORED)
-                self._note_time(written_s, puts)
+                self._stats.put_times.note(int((time.monotonic() - written_s) * 1e6), self._count(puts))
         if self._store.flags.bits & NOT_WRITEABLE:
             while self._unsafe:
                 self._lose(self._unsafe.popleft().puts, self._store.flags.reason)
@@ -171,9 +171,6 @@ class PendingPuts:
                 return
             self._unsafe.popleft()
             _end(puts, COPY_TIMED_OUT if is_late_copy else FLUSH_TIMED_OUT)
-
-    def _note_time(self, started_s: float, puts: list[PendingPut]) -> None:
-        self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), self._count(puts))
 
     def _count(self, puts: list[PendingPut]) -> int:
         many = self._answer_puts

@@ -376,7 +376,7 @@ class Appender:
         marks = [(queue, queue.next_offset) for queue in self.round.take_touched()]
         if self._round_failed is not None:
             raise self._round_failed
-        self._log.written_offset = end = self.end_offset
+        self._log.written_offset = end = self.round.end_offset
         if end > self._maker.allocate_when_past:
             self._maker.request(end)
         self._confirmation.written(Round(end, self.round.last_record_offset, marks, entries))

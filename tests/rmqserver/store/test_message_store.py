@@ -270,7 +270,7 @@ def test_after_a_failed_write_nothing_is_acknowledged_or_taken_and_reads_go_on(m
     with pytest.raises(MessageRefused) as refused:
         put(store)
     assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert store.get("T", 0, 0, 32).count == store.max_offset("T", 0) == 3
+    assert len(store.get("T", 0, 0, 32).sizes) == store.max_offset("T", 0) == 3
     assert store.close() is False
     again = make_store()
     assert again.max_offset("T", 0) == 3
@@ -376,9 +376,9 @@ def test_get_tells_where_to_go_on(make_store: MakeStore) -> None:
 def test_get_stops_at_its_limits_but_never_before_the_first_message(make_store: MakeStore) -> None:
     store = make_store()
     put_many(store, 40)
-    assert store.get("T", 0, 0, 100).count == 32
-    assert store.get("T", 0, 0, 5).count == 5
-    assert store.get("T", 0, 0, 32, max_bytes=1).count == 1
+    assert len(store.get("T", 0, 0, 100).sizes) == 32
+    assert len(store.get("T", 0, 0, 5).sizes) == 5
+    assert len(store.get("T", 0, 0, 32, max_bytes=1).sizes) == 1
 
 
 def test_get_of_interleaved_queues_returns_each_its_own(make_store: MakeStore) -> None:

@@ -234,7 +234,7 @@ def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, dis
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say which files are open")
 def test_what_was_read_keeps_no_removed_file(store: MessageStore, tmp_path: Path) -> None:
     """Its space would not be free before the next read."""
-    assert store.get("T", 0, 0, 1).count
+    assert store.get("T", 0, 0, 1).sizes
     store.clean_expired(force=True)
     assert not [
         path for path in map(opened, os.listdir("/proc/self/fd")) if path == f"{tmp_path / FIRST_FILE} (deleted)"

@@ -87,7 +87,7 @@ class Pops:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
         if popped.message_count:
             if popped.rest_count > 0:
-                self._wake_next(header)
+                self._waiting.wake_next_pop(header)
             self._when_written(asked, popped)
             return
         code, may_wait = ResponseCode.POLLING_TIMEOUT, header.poll_time > 0 and self._clock_ms() < asked.deadline_ms
@@ -107,16 +107,13 @@ class Pops:
         def on_done(outcome: Outcome) -> None:
             if outcome.is_lost:
                 self._popping.take_back(asked.header.consumer_group, popped)
-                self._wake_next(asked.header)
+                self._waiting.wake_next_pop(asked.header)
                 asked.guarded(partial(_refuse, outcome))
             else:
                 self._stats.get_found += 1
                 asked.then(ResponseCode.SUCCESS, popped)
 
         self._pending.wait(on_done, until_safe=self._pending.knows_safe and bool(popped.taken_back))
-
-    def _wake_next(self, header: PopHeader) -> None:
-        self._waiting.wake_next_pop(header.topic, header.consumer_group, header.queue_id)
 
 
 def _refuse(outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeKey
 
 if TYPE_CHECKING:
+    from rmqproto.headers.popping import PopHeader
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
@@ -139,9 +140,9 @@ class Waiting:
             self.holds.wake(_key(POP, topic, group, each))
             self.holds.wake_next(_key(NOTIFICATION, topic, group, each))
 
-    def wake_next_pop(self, topic: str, group: str, queue_id: int) -> None:
-        """Wakes the next pop of this queue, or ALL_QUEUES, because a woken pop has left something."""
-        self.holds.wake_next(_key(POP, topic, group, queue_id))
+    def wake_next_pop(self, header: PopHeader) -> None:
+        """Wakes the next pop of the same queue, or ALL_QUEUES, because a woken pop has left something."""
+        self.holds.wake_next(_key(POP, header.topic, header.consumer_group, header.queue_id))
 
     def pops_held_for(self, topic: str, group: str, queue_id: int) -> int:
         return self.holds.held_for(_key(POP, topic, group, queue_id))
