@@ -12,11 +12,16 @@ from rmqadmin.core.changes import Changes, Step, carry_out, plan_each, rows_of, 
 from rmqclient.addresses import split_address
 from rmqproto.errors import NotFoundError
 
+Question = tuple[str, str]
+"""What is done, for a person to confirm once the warnings were shown, and the name to type (``Call.confirm``)."""
 
-def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
+
+def change(
+    call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str], question: Question | None = None
+) -> Changes:
     """Takes the steps. ``mqadmin_text`` gets the targets that are done. Under ``--dry-run`` the steps are only
     shown."""
-    warn(steps, call.notice)
+    _prepare(call, steps, question)
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
     taken = take(steps)
@@ -34,10 +39,10 @@ def line_each(line: str) -> Callable[[list[str]], str]:
     return lambda done: "".join(map(line.format, done))
 
 
-def undoable(call: Call, steps: Sequence[Step]) -> Changes:
+def undoable(call: Call, steps: Sequence[Step], question: Question | None = None) -> Changes:
     """Like ``change``, for commands that mqadmin does not have: always says how to undo the change, if that is
     possible."""
-    warn(steps, call.notice)
+    _prepare(call, steps, question)
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
     from rmqadmin.core.manifests.undo import carry_out_undoable  # as above
@@ -45,14 +50,22 @@ def undoable(call: Call, steps: Sequence[Step]) -> Changes:
     return Changes(carry_out_undoable(call.command, steps, call.now_ms(), call.notice).rows)
 
 
-def change_access(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
+def _prepare(call: Call, steps: Sequence[Step], question: Question | None) -> None:
+    warn(steps, call.notice)
+    if question is not None:
+        call.confirm(*question)
+
+
+def change_access(
+    call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str], question: Question | None = None
+) -> Changes:
     """``change``, for mqadmin's commands."""
-    return _told(call, change(call, steps, mqadmin_text))
+    return _told(call, change(call, steps, mqadmin_text, question))
 
 
-def undoable_access(call: Call, steps: Sequence[Step]) -> Changes:
+def undoable_access(call: Call, steps: Sequence[Step], question: Question | None = None) -> Changes:
     """``undoable``, for the others."""
-    return _told(call, undoable(call, steps))
+    return _told(call, undoable(call, steps, question))
 
 
 def _told(call: Call, found: Changes) -> Changes:

@@ -154,9 +154,8 @@ def user_rm(call: Call, name: UserName, where: Replicas, if_exists: IfExists = F
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
-    if not all_keep(steps):
-        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
-    return undoable_access(call, steps)
+    question = (f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
+    return undoable_access(call, steps, None if all_keep(steps) else question)
 
 
 def list_user(
@@ -261,8 +260,8 @@ def delete_user(
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, username))
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {username}", hint="With --if-exists this is not an error.")
-    call.confirm(f"This deletes the user {username} from {counted(len(addrs), 'broker')}.", username)
-    return change_access(call, steps, line_each("delete user to {} success.\n"))
+    question = (f"This deletes the user {username} from {counted(len(addrs), 'broker')}.", username)
+    return change_access(call, steps, line_each("delete user to {} success.\n"), question)
 
 
 def copy_user(

@@ -14,7 +14,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc, row_of
-from rmqproto.access.users import SUBJECT_PREFIX
+from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
@@ -103,7 +103,10 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
             f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
         )
     changes = account_changes(before, account)
-    step = Step(addr, "change" if changes else KEEP, changes, partial(admin.update_user, addr, account))
+    is_less = account.user_type == UserType.NORMAL or account.user_status == UserStatus.DISABLE
+    warnings = lockout_warnings(admin, addr, account.username) if changes and is_less else []
+    act = partial(admin.update_user, addr, account)
+    step = Step(addr, "change" if changes else KEEP, changes, act, warnings=warnings)
     if account.user_type is not None:
         option, value, kept = "-t", before.user_type, {"user_type": before.user_type}
     else:
@@ -118,8 +121,26 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
 def delete_user_in_broker(admin: AdminClient, addr: str, username: str) -> Step:
     """Plans the deletion of a user and its ACL. It cannot be undone, because the password must not be written down."""
     account = admin.account(addr, username)
-    changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
-    return Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, username))
+    act = partial(admin.delete_user, addr, username)
+    if account is None:
+        return Step(addr, KEEP, [], act)
+    changes = [FieldChange("user_type", account.user_type, None)]
+    return Step(addr, "delete", changes, act, warnings=lockout_warnings(admin, addr, username))
+
+
+def lockout_warnings(admin: AdminClient, addr: str, username: str) -> list[str]:
+    """What to know before a user is deleted, disabled or made a normal one: that a broker which checks its users has
+    no other super user who may log in."""
+    users = map(User.listed, admin.users(addr))
+    if [user.name for user in users if user.is_super and user.status is UserStatus.ENABLE] != [username]:
+        return []
+    config = targets.or_none(lambda: admin.broker_config(addr))
+    if config is not None and not switches(config).is_authenticating:
+        return []
+    return [
+        f"{username} is the last super user of {addr} who may log in: afterwards nobody can manage its users until "
+        "a restart makes a new one (initAuthenticationUser in docs/users.md)"
+    ]
 
 
 SWITCH_ON = "authenticationEnabled=true and authorizationEnabled=true in its settings and a restart (docs/security.md)"

@@ -181,6 +181,30 @@ def test_a_user_is_added_changed_shut_out_and_removed(
     assert signed("user", "edit", "carl").status == 2
 
 
+def test_who_would_shut_the_last_super_user_out_is_told(signed: Rmqadmin, guarded: Server) -> None:
+    root, here, told = ROOT.access_key, ("-b", guarded.broker_addr), "is the last super user"
+    less = [
+        ("user", "rm", root),
+        ("deleteUser", *here, "-u", root),
+        ("user", "edit", root, "--status", "disable"),
+        ("user", "edit", root, "--type", "Normal"),
+        ("updateUser", *here, "-u", root, "-s", "disable"),
+    ]
+    for words in less:
+        ran = signed(*words, "--dry-run", status=0)
+        assert f"{root} {told} of {guarded.broker_addr} who may log in" in ran.err, words
+    for words in (("user", "edit", root, "--status", "enable"), ("user", "rm", "some")):
+        assert told not in signed(*words, "--dry-run", status=0).err, words
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        other = UserAccount(username="other-root", password="x", user_type="Super")
+        admin.create_user(guarded.broker_addr, other)
+        for words in less:
+            assert told not in signed(*words, "--dry-run", status=0).err, words
+        admin.update_user(guarded.broker_addr, UserAccount(username="other-root", user_status="disable"))
+        assert told in signed(*less[0], "--dry-run", status=0).err
+        admin.delete_user(guarded.broker_addr, "other-root")
+
+
 def entries(signed: Rmqadmin) -> dict[str, tuple[list[str], str, list[str] | None]]:
     rows = signed("-o", "json", "acl", "ls", "nobody").items
     return {row["resource"]: (row["actions"], row["decision"], row["source_ips"]) for row in rows}
