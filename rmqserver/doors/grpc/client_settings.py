@@ -74,9 +74,7 @@ def merged(settings: Any, groups: GroupTable) -> Any:
     policy.Clear()
     if settings.WhichOneof("pub_sub") == "publishing":
         policy.max_attempts = PRODUCER_ATTEMPTS_MAX
-        set_ms(policy.exponential_backoff.initial, 10)
-        set_ms(policy.exponential_backoff.max, 1000)
-        policy.exponential_backoff.multiplier = 2
+        _set_growth(policy.exponential_backoff, {"initial": 10, "max": 1000, "multiplier": 2})
         merged.publishing.max_body_size = BODY_SIZE_MAX_BYTES
         merged.publishing.validate_message_type = True
         return merged
@@ -96,15 +94,18 @@ def _set_backoff(backoff: Any, policy: GroupRetryPolicy) -> None:
     """When a push consumer tries a message again. A policy came as any JSON: what is no time in it does not count."""
     if policy.type == "EXPONENTIAL":
         said = {name: each for name, each in (policy.exponential_retry_policy or {}).items() if _is_ms(each)}
-        growth = EXPONENTIAL | said
-        set_ms(backoff.exponential_backoff.initial, growth["initial"])
-        set_ms(backoff.exponential_backoff.max, growth["max"])
-        backoff.exponential_backoff.multiplier = growth["multiplier"]
+        _set_growth(backoff.exponential_backoff, EXPONENTIAL | said)
         return
     delays = (policy.customized_retry_policy or {}).get("next")
     delays_ms = [each for each in delays if _is_ms(each)] if isinstance(delays, list) else []
     for delay_ms in delays_ms or BACKOFF_MS:
         set_ms(backoff.customized_backoff.next.add(), delay_ms)
+
+
+def _set_growth(backoff: Any, growth: dict[str, int]) -> None:
+    set_ms(backoff.initial, growth["initial"])
+    set_ms(backoff.max, growth["max"])
+    backoff.multiplier = growth["multiplier"]
 
 
 def _is_ms(value: Any) -> bool:

@@ -36,10 +36,6 @@ CANCELLED_MAX = STREAMS_MAX
 all that it has."""
 
 
-_END = frames.END_HEADERS | frames.END_STREAM
-"""Flags of trailers."""
-
-
 class _Stream(msgspec.Struct, gc=False):
     """``room`` is what the peer's window of the stream takes; ``uncredited_bytes`` have come, and were not given back
     to our window."""
@@ -258,14 +254,7 @@ class Http2:
         if flags & frames.ACK:
             frames.check_size(not payload)
             return
-        frames.check_size(len(payload) % frames.SETTING.size == 0)
-        self._has_settings = True
-        said = dict(frames.SETTING.iter_unpack(payload))
-        if (
-            said.get(frames.ENABLE_PUSH, 0) > 1
-            or not FRAME_SIZE_MAX_BYTES <= said.get(frames.MAX_FRAME, 1 << 14) < 1 << 24
-        ):
-            raise Broken("a setting has a value that it cannot have")
+        self._has_settings, said = True, frames.settings_of(payload)
         first_room = said.get(frames.INITIAL_WINDOW, self._first_room)
         if first_room != self._first_room:
             more, self._first_room = first_room - self._first_room, first_room
@@ -297,9 +286,6 @@ class Http2:
             if not more or found.room > frames.WINDOW_MAX_BYTES:
                 self._break_stream(stream, _window_error(more))
 
-    def _take_push(self, flags: int, stream: int, payload: bytes) -> None:
-        raise Broken("clients push nothing")
-
     def _check_known(self, stream: int) -> None:
         if not stream & 1 or stream > self._last_stream:
             raise Broken(f"there is no stream {stream}")
@@ -329,7 +315,7 @@ class Http2:
             self._out += (
                 FRAME_HEAD.pack(len(head) << 8 | frames.HEADERS, frames.END_HEADERS, stream), head,
                 FRAME_HEAD.pack(size << 8 | frames.DATA, 0, stream), data,
-                FRAME_HEAD.pack(len(trailers) << 8 | frames.HEADERS, _END, stream), trailers,
+                FRAME_HEAD.pack(len(trailers) << 8 | frames.HEADERS, frames.END_ALL, stream), trailers,
             )  # fmt: skip
             self._ended_well(stream)
             return
@@ -378,7 +364,7 @@ class Http2:
         self._out.append(frame(frames.HEADERS, flags, stream, block))
 
     def _put_trailers(self, stream: int, block: bytes) -> None:
-        self._put_headers(stream, block, _END)
+        self._put_headers(stream, block, frames.END_ALL)
         if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
             self._tell_reset(stream, ErrorCode.NO_ERROR)
         self._ended_well(stream)
@@ -423,5 +409,5 @@ def _window_error(more: int) -> ErrorCode:
 _TAKE: dict[int, Callable[[Http2, int, int, bytes], None]] = {
     frames.DATA: Http2._take_data, frames.HEADERS: Http2._take_headers, frames.CONTINUATION: Http2._take_continuation,
     frames.RST_STREAM: Http2._take_reset, frames.SETTINGS: Http2._take_settings, frames.PING: Http2._take_ping,
-    frames.WINDOW_UPDATE: Http2._take_window, frames.PUSH_PROMISE: Http2._take_push,
+    frames.WINDOW_UPDATE: Http2._take_window,
 }  # fmt: skip

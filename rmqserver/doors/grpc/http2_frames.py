@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from rmqserver.core.header_blocks import Headers
+from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, Headers
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW_MAX_BYTES = (1 << 31) - 1
@@ -20,7 +20,7 @@ FRAME_HEAD = struct.Struct(">IBI")
 U32, TWO_U32 = struct.Struct(">I"), struct.Struct(">II")
 SETTING = struct.Struct(">HI")
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-END_STREAM, ACK, END_HEADERS, PADDED, HAS_PRIORITY = 1, 1, 4, 8, 32
+END_STREAM, ACK, END_HEADERS, END_ALL, PADDED, HAS_PRIORITY = 1, 1, 4, 5, 8, 32
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_STREAMS, INITIAL_WINDOW, MAX_FRAME, MAX_HEADERS = range(1, 7)
 PRIORITY_SIZE_BYTES = 5
 
@@ -57,6 +57,8 @@ def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview) -> by
 
 def check_shape(kind: int, stream: int, size_bytes: int) -> None:
     """Raises Broken for a frame of no stream, or of one, and for a length that its kind cannot have."""
+    if kind == PUSH_PROMISE:
+        raise Broken("clients push nothing")
     is_of_stream, needed_bytes = _SHAPES.get(kind, (None, None))
     if is_of_stream is not None and is_of_stream is not (stream > 0):
         raise Broken("a frame names a stream that its kind cannot have")
@@ -66,6 +68,14 @@ def check_shape(kind: int, stream: int, size_bytes: int) -> None:
 def check_size(is_right: bool) -> None:
     if not is_right:
         raise Broken("a frame has a length that its kind cannot have", ErrorCode.FRAME_SIZE_ERROR)
+
+
+def settings_of(payload: bytes) -> dict[int, int]:
+    check_size(len(payload) % SETTING.size == 0)
+    said = dict(SETTING.iter_unpack(payload))
+    if said.get(ENABLE_PUSH, 0) > 1 or not FRAME_SIZE_MAX_BYTES <= said.get(MAX_FRAME, 1 << 14) < 1 << 24:
+        raise Broken("a setting has a value that it cannot have")
+    return said
 
 
 def unpadded(payload: bytes) -> bytes:

@@ -104,8 +104,6 @@ class Renewals:
 
     def current(self, receipt: Receipt) -> Receipt:
         """The receipt that counts: the client never learns of renewals."""
-        if not self._held:
-            return receipt
         held = self._held.get(receipt.message)
         if held is None or held.receipt.ends_ms <= receipt.ends_ms:
             return receipt
@@ -116,8 +114,7 @@ class Renewals:
         return bool(self._held)
 
     def settled(self, receipt: Receipt) -> None:
-        if self._held:
-            self._held.pop(receipt.message, None)
+        self._held.pop(receipt.message, None)
 
     def renew(self) -> None:
         """Prolongs what ends soon, and gives back what was prolonged for too long. To be called every few seconds."""
