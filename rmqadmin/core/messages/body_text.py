@@ -42,15 +42,15 @@ def body_kind(body: bytes) -> BodyKind:
     return BodyKind.TEXT
 
 
-def lines_by_kind(body: bytes) -> Iterator[str]:
-    """JSON indented, with its numbers as written; text as it is; anything else as hex."""
+def lines_by_kind(body: bytes, hex_bytes: int = HEX_BYTES_PER_LINE) -> Iterator[str]:
+    """JSON indented, with its numbers as written; text as it is; anything else as hex, ``hex_bytes`` on each line."""
     match body_kind(body):
         case BodyKind.JSON:
             yield from text_lines(msgspec.json.format(without_mark(body), indent=2))
         case BodyKind.TEXT:
             yield from text_lines(body)
         case BodyKind.BINARY:
-            yield from (hex_line(body, at) for at in range(hex_line_count(body)))
+            yield from (hex_line(body, at, hex_bytes) for at in range(-(-len(body) // hex_bytes)))
 
 
 def text_lines(body: bytes) -> list[str]:
@@ -87,10 +87,9 @@ def hex_line_count(data: bytes) -> int:
     return -(-len(data) // HEX_BYTES_PER_LINE)
 
 
-def hex_line(data: bytes, at: int) -> str:
-    """A line as ``hexdump -C`` shows it: offset, sixteen bytes, and their ASCII characters."""
-    row = data[at * HEX_BYTES_PER_LINE : (at + 1) * HEX_BYTES_PER_LINE]
-    half = HEX_BYTES_PER_LINE // 2
+def hex_line(data: bytes, at: int, width: int = HEX_BYTES_PER_LINE) -> str:
+    """A line as ``hexdump -C`` shows it: offset, ``width`` bytes, and their ASCII characters."""
+    row, half = data[at * width : (at + 1) * width], width // 2
     left, right = row[:half].hex(" "), row[half:].hex(" ")
     text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-    return f"{at * HEX_BYTES_PER_LINE:08x}  {left:{half * 3}} {right:{half * 3}} |{text}|"
+    return f"{at * width:08x}  {left:{half * 3}} {right:{half * 3}} |{text}|"

@@ -31,6 +31,9 @@ _TITLE = "every time it was stored"
 DETAIL_SIZE_MAX_BYTES, DETAIL_LINES_MAX = 16 * 1024, 500
 """How much of a body stands beside a list. The message's own screen shows all of it."""
 
+DETAIL_HEX_BYTES = 8
+"""On each line of a body that is no text, so that the detail has room for them and their characters."""
+
 
 def facts_of(message: FoundMessage, body_text: str) -> Content:
     """Two lines about the message: what it is, and its times. The tabs of properties and record show long names in
@@ -124,7 +127,7 @@ def detail_lines(message: FoundMessage) -> list[Content]:
     """Why a message failed, if it says so, and the beginning of its body. Called in a thread."""
     try:
         body = message.stored.beginning_of_body(DETAIL_SIZE_MAX_BYTES)
-        lines = list(islice(lines_by_kind(body), DETAIL_LINES_MAX + 1))
+        lines = list(islice(lines_by_kind(body, DETAIL_HEX_BYTES), DETAIL_LINES_MAX + 1))
     except ProtocolError as error:
         body, lines = b"", [f"({error})"]
     if len(lines) > DETAIL_LINES_MAX or len(body) == DETAIL_SIZE_MAX_BYTES:

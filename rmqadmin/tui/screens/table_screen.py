@@ -71,6 +71,8 @@ class TableScreen(DashboardScreen):
         """What the state of each row was made from."""
         self._wrong: Mapping[str, tuple[Finding, ...]] = {}
         """What the pulse found wrong with the rows when they were judged."""
+        self._told: list[str] = []
+        """Why numbers were not known when they were last asked for."""
         self._rows: Mapping[str, Any] = {}
         """The rows as last read."""
 
@@ -128,7 +130,7 @@ class TableScreen(DashboardScreen):
     async def _refresh(self, feed: Feed) -> None:
         found = await feed.ask(self.read_rows)
         await self.table.prepare(found.rows.items())
-        self.lacks, feed.problems, self._note = found.lacks, found.told(), found.note
+        self.lacks, feed.problems, self._note = found.lacks, [*found.told(), *self._told], found.note
         is_first = self.table.all_count == 0
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.judge(() if found.rows is self._rows else found.rows)
@@ -144,14 +146,14 @@ class TableScreen(DashboardScreen):
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
         numbers = await feed.ask(self.read_numbers, wanted)
-        known, told = {}, []
+        known, self._told = {}, []
         for key, one in numbers.items():
             error, before = self.failure_of(one), self.table.part(key, NUMBERS)
             if error is None or before is None or self.failure_of(before) is not None:
                 known[key] = one
             else:
-                told.append(f"{key}: {error}")
-        feed.problems = [*feed.problems, *told]
+                self._told.append(f"{key}: {error}")
+        feed.problems = [*found.told(), *self._told]
         self.table.put(NUMBERS, known)
         self.numbers_known(numbers)
         self.judge(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.properties import render
 from rmqproto.message.record import StoredMessage, body_crc, host_bytes
 from rmqproto.names import TRACE_TOPIC
+from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import ObjectMap
 
 NOW_MS = 1_388_534_400_000
@@ -122,9 +123,13 @@ class FixedClient(DashboardClient):
         """What is asked of each name server."""
         if code == RequestCode.GET_BROKER_CLUSTER_INFO:
             return self.cluster_info()
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            return self.topic_route(header.topic)
         return super().read(address, code, header, type, timeout_s=timeout_s)
+
+    def call_all(
+        self, address: str, code: int, headers: Sequence[Any], accept: Collection[int] = (ResponseCode.SUCCESS,)
+    ) -> list[Command]:
+        """The routes of the topics that brokers have under their own names, which are not there."""
+        return [Command(code=ResponseCode.TOPIC_NOT_EXIST) for _ in headers]
 
     def topic_list(self) -> list[str]:
         return [*_PERMS, DLQ, f"%RETRY%{GROUP}", "elsewhere", "TBW102"]

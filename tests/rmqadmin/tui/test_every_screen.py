@@ -4,6 +4,7 @@ dialog."""
 from __future__ import annotations
 
 import re
+from threading import Event
 
 import pytest
 from textual.widgets import Footer
@@ -15,6 +16,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import ClusterInfo
+from rmqproto.bodies.statistics import TopicStats
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
@@ -69,6 +71,33 @@ def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
         return client
 
     drive(nowhere, test, interval_s=2.0, size=(200, 24))
+
+
+def test_why_numbers_are_old_is_told_also_while_they_are_asked_for_again() -> None:
+    """A broker that hangs takes seconds for each answer, and the reason was gone meanwhile."""
+    asked, waits, goes_on = [0], Event(), Event()
+
+    class Hanging(FixedClient):
+        def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+            if topic == TOPIC:
+                asked[0] += 1
+                if asked[0] > 2:
+                    waits.set()
+                    goes_on.wait(60.0)
+                if asked[0] > 1:
+                    raise ConnectError("it hangs", address=broker_addr)
+            return super().topic_stats(broker_addr, topic)
+
+    async def test(driver: Driver) -> None:
+        try:
+            await driver.press("t")
+            await driver.until_shown("336,774")
+            await driver.until(waits.is_set)
+            assert f"{TOPIC}: it hangs" in [one for feed in driver.app.screen.feeds for one in feed.problems]  # type: ignore[attr-defined]
+        finally:
+            goes_on.set()
+
+    drive(Hanging, test, now_ms=NOW_MS)
 
 
 def test_an_error_is_read_to_its_end_at_80_columns() -> None:

@@ -24,7 +24,8 @@ from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
 from rmqreplay.ledger.letters import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, at_row, drive
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor_at
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support import servers
 from tests.support.servers import Fresh
@@ -379,3 +380,10 @@ def counts(driver: Driver, group: str) -> tuple[int | None, ...]:
     table = driver.app.screen.query_one(RowTable)
     found: Depth | None = table.part(group, "numbers")
     return () if found is None else (found.letters.depth_count, found.letters.redriven_count, found.letters.left_count)
+
+
+@pytest.mark.dashboard(make_client=FixedClient, now_ms=NOW_MS, size=(110, 30))
+async def test_bytes_beside_a_list_stand_on_one_line_with_their_characters(driver: Driver) -> None:
+    await driver.press("d", "enter")
+    await put_cursor_at(driver, 2)
+    await driver.until_shown("6e 6f 74 20  4a 53 4f 4e  |not JSON|")
