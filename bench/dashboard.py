@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import fcntl
 import json
-import math
 import os
 import pty
 import random
@@ -433,17 +432,16 @@ async def measure_screens(
 
 
 async def worst_key(pilot: Any, selector: MeasuringSelector, app: MeasuredApp) -> tuple[float, str]:
-    """The longest time that any of KEYS holds up the loop, and that key. Each is pressed twice, and the shorter time
-    counts: the other may be a refresh that fell together with it."""
-    found: dict[str, float] = {}
-    for key in KEYS * 2:
+    """The longest time that any of KEYS holds up the loop, and that key."""
+    found = []
+    for key in KEYS:
         if isinstance(app.focused, Input) and key not in ("escape", "tab", "1", "t"):
             continue  # the key would be typed into the input
         selector.forget()
         await pilot.press(key)
         await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
-        found[key] = min(selector.block_s, found.get(key, math.inf))
-    return max((block_s, key) for key, block_s in found.items())
+        found.append((selector.block_s, key))
+    return max(found)
 
 
 async def measure_bodies(selector: MeasuringSelector, tell: Callable[[Told], None]) -> None:
