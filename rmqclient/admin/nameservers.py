@@ -3,11 +3,11 @@ of them in turn (``admin.namesrv_addrs``) and has to know which failed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rmqclient.admin.caller import AdminCaller, body_of, config_request, config_values_untrusted
 from rmqproto import bodies, headers
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.base import Header, from_ext
 
 
@@ -22,6 +22,17 @@ class NameserverCalls(AdminCaller):
         """A topic's route (105). RefusedError with code 17 for a topic that no broker registered."""
         header = headers.nameserver.RouteHeader(topic=topic, accept_standard_json_only=True)
         return body_of(self.call_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), bodies.routes.TopicRoute)
+
+    def routes_at(self, namesrv_addr: str, topics: Sequence[str]) -> dict[str, bodies.routes.TopicRoute]:
+        """The routes that one name server has; topics without one are left out (105, all sent together)."""
+        asked = [headers.nameserver.RouteHeader(topic=topic, accept_standard_json_only=True) for topic in topics]
+        accept = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        answers = self.call_all(namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, asked, accept)
+        return {
+            topic: body_of(answer, bodies.routes.TopicRoute)
+            for topic, answer in zip(topics, answers, strict=True)
+            if answer.code == ResponseCode.SUCCESS
+        }
 
     def topic_list(self) -> list[str]:
         """Every topic that a broker registered, including system topics (206)."""

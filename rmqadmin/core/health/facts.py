@@ -16,13 +16,11 @@ from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_r
 from rmqadmin.core.servers.meant_brokers import kind_of_server
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqclient.addresses import parse_addresses
-from rmqclient.admin.caller import body_of
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
-from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.names import DLQ_PREFIX, is_system_group
 
 TOPICS_ASKED_MAX = 200
@@ -291,12 +289,8 @@ def is_uneven(config: TopicConfig) -> bool:
 
 
 def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]) -> NamesrvFacts:
-    headers = [RouteHeader(topic=topic, accept_standard_json_only=True) for topic in topics]
-    accept = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
     try:
-        answers = admin.call_all(namesrv.addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, headers, accept)
-        known = [(topic, one) for topic, one in zip(topics, answers, strict=True) if one.code == ResponseCode.SUCCESS]
-        return msgspec.structs.replace(namesrv, routes={topic: body_of(one, TopicRoute) for topic, one in known})
+        return msgspec.structs.replace(namesrv, routes=admin.routes_at(namesrv.addr, topics))
     except RocketMQError as error:
         return msgspec.structs.replace(namesrv, routes_error=str(error))
 
