@@ -232,16 +232,14 @@ class _Pool:
         keeps = False
         try:
             if not connection.is_connected:
-                connection.open(deadline_s)
-                with self._changed:
-                    self._changed.notify_all()  # the next one may be opened
+                self._open(connection, deadline_s)
             if interrupts != self._interrupts:
                 raise ConnectionError("cancelled")
             yield connection
             keeps = True
         except (ConnectionError, ConnectError):
             may_repeat = may_repeat or not connection.is_connected
-            if may_repeat and interrupts == self._interrupts and self._was_turned_away(connection):
+            if interrupts == self._interrupts and self._was_turned_away(connection) and may_repeat:
                 raise _TurnedAwayError from None
             raise
         finally:
@@ -254,14 +252,28 @@ class _Pool:
                     connection.close()
                 self._changed.notify_all()
 
-    def _was_turned_away(self, connection: BlockingConnection) -> bool:
-        """Whether the server closed a new connection while others are open. Then no more are opened beside those."""
+    def _open(self, connection: BlockingConnection, deadline_s: float) -> None:
+        """Opens a connection. Beside others it has half of the time, so that those can still serve where a full queue
+        or a firewall leaves it without an answer."""
         with self._changed:
-            others_count = len(self._used) - 1 + len(self._idle)
+            is_first = self._others_count() == 0
+        connection.open(deadline_s if is_first else (time.monotonic() + deadline_s) / 2)
+        with self._changed:
+            self._changed.notify_all()  # the next one may be opened
+
+    def _was_turned_away(self, connection: BlockingConnection) -> bool:
+        """Whether the server did not take a new connection, or closed it, while others are open. Then no more are
+        opened beside those."""
+        with self._changed:
+            others_count = self._others_count()
             is_turned_away = others_count > 0 and not connection.has_spoken
             if is_turned_away:
                 self._connections_max = others_count
             return is_turned_away
+
+    def _others_count(self) -> int:
+        """How many connections there are beside one that is in use."""
+        return len(self._used) - 1 + len(self._idle)
 
     def _take(self, interrupts: int, label: str, deadline_s: float) -> BlockingConnection:
         """An idle connection, or a new one that is to be opened."""

@@ -1,5 +1,6 @@
 """The blocking client against a peer that behaves like real servers on bad days."""
 
+import contextlib
 import socket
 import ssl
 import subprocess
@@ -11,10 +12,11 @@ import pytest
 
 from rmqclient import blocking
 from rmqclient.blocking import CONNECTIONS_MAX, BlockingClient
+from rmqclient.remoting.blocking_connection import BlockingConnection
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, NotConnectedError, ProtocolError, RefusedError, RequestTimeoutError
 from rmqproto.headers.tables import GroupHeader
-from rmqproto.wire.command import Command
+from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import signature
 from tests.support.peer import CLOSE, Peer, answer
@@ -271,6 +273,53 @@ def test_a_question_is_asked_again_if_the_server_turns_another_connection_away(s
         for _ in range(2):
             assert client.request(slow.address, CODE, body=b"y").body == b"y"
         assert slow.connections == 2
+
+
+def test_once_a_change_was_turned_away_changes_wait_for_the_other_connections(slow: Peer) -> None:
+    with BlockingClient() as client:
+        some_wait(client, slow, 1)
+        slow.connections_max = 1
+        with pytest.raises(ConnectError):
+            client.request(slow.address, RequestCode.DELETE_TOPIC_IN_BROKER, body=b"x")
+        with pytest.raises(RequestTimeoutError, match="busy"):
+            client.request(slow.address, RequestCode.DELETE_TOPIC_IN_BROKER, body=b"x", timeout_s=SOON_S)
+        assert slow.connections == 2
+
+
+@pytest.mark.parametrize("code", [CODE, RequestCode.DELETE_TOPIC_IN_BROKER])
+def test_a_server_that_leaves_another_connection_hanging_is_asked_on_the_first(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, really_open = threading.Semaphore(0), BlockingConnection.open
+
+    def noted_open(connection: BlockingConnection, deadline_s: float) -> None:
+        begun.release()
+        really_open(connection, deadline_s)
+
+    monkeypatch.setattr(BlockingConnection, "open", noted_open)
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        contextlib.ExitStack() as queued,
+        BlockingClient() as client,
+    ):
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        first, caught = waiting(client, address)
+        taken = queued.enter_context(listener.accept()[0])
+        with contextlib.suppress(TimeoutError):
+            while True:
+                queued.enter_context(socket.create_connection(listener.getsockname(), SOON_S))
+        asked: list[Command] = []
+        second = threading.Thread(target=lambda: asked.append(client.request(address, code, timeout_s=2)))
+        second.start()
+        for _ in range(2):
+            assert begun.acquire(timeout=20)
+        reader = FrameReader()
+        for thread in (first, second):
+            for request in reader.feed(taken.recv(1 << 16)):
+                taken.sendall(encode_frame(answer(request)))
+            thread.join(20)
+        assert not caught
+        assert [one.code for one in asked] == [0]
 
 
 def test_a_server_that_answers_others_is_not_called_silent(slow: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
