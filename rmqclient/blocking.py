@@ -178,7 +178,9 @@ class _Pool:
         self._address = address
         self._new = partial(BlockingConnection, address, tls, address_map)
         self._opaques = itertools.count(1)
-        self._changed = Condition()
+        self._lock = Lock()
+        """Entered itself, because a KeyboardInterrupt amid ``Condition.__enter__`` leaves it locked for all threads."""
+        self._changed = Condition(self._lock)
         self._idle: list[BlockingConnection] = []
         self._used: set[BlockingConnection] = set()
         self._has_spoken = False
@@ -243,7 +245,7 @@ class _Pool:
                 raise _TurnedAwayError from None
             raise
         finally:
-            with self._changed:
+            with self._lock:
                 self._used.remove(connection)
                 self._has_spoken |= connection.has_spoken
                 if keeps and interrupts == self._interrupts:
@@ -255,16 +257,16 @@ class _Pool:
     def _open(self, connection: BlockingConnection, deadline_s: float) -> None:
         """Opens a connection. Beside others it has half of the time, so that those can still serve where a full queue
         or a firewall leaves it without an answer."""
-        with self._changed:
+        with self._lock:
             is_first = self._others_count() == 0
         connection.open(deadline_s if is_first else (time.monotonic() + deadline_s) / 2)
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()  # the next one may be opened
 
     def _was_turned_away(self, connection: BlockingConnection) -> bool:
         """Whether the server did not take a new connection, or closed it, while others are open. Then no more are
         opened beside those."""
-        with self._changed:
+        with self._lock:
             others_count = self._others_count()
             is_turned_away = others_count > 0 and not connection.has_spoken
             if is_turned_away:
@@ -281,7 +283,7 @@ class _Pool:
         def may_take() -> bool:
             return bool(self._idle) or self._may_open() or interrupts != self._interrupts
 
-        with self._changed:
+        with self._lock:
             if not self._changed.wait_for(may_take, max(0.0, deadline_s - time.monotonic())):
                 raise RequestTimeoutError(f"{self._address} is still busy with earlier requests; {label} was not sent")
             if interrupts != self._interrupts:
@@ -305,7 +307,7 @@ class _Pool:
 
     def interrupt(self) -> None:
         """Makes calls that use a connection, or wait for one, raise ConnectError. Idle connections stay open."""
-        with self._changed:
+        with self._lock:
             self._interrupts += 1
             for connection in self._used:
                 connection.interrupt()
@@ -313,7 +315,7 @@ class _Pool:
 
     def close(self) -> None:
         """Closes the idle connections. Call it after ``interrupt``, which has the others closed."""
-        with self._changed:
+        with self._lock:
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
