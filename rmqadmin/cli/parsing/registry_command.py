@@ -210,16 +210,22 @@ class RegistryCommand(TyperCommand):
             for param in self.params
             if self.values.get(param.name) in _NAMES and param.opts[-1] not in seen | self.general_options
         ]
-        valued = {name for param in self.params if not getattr(param, "is_flag", False) for name in param.opts}
-        flags = [before for before, word in itertools.pairwise(args) if word == words[0] and before[:1] == "-"]
-        if flags and flags[-1].partition("=")[0] not in valued:
-            hint = f"{flags[-1]} takes no value. {hint}"
+        behind = [before for before, word in itertools.pairwise(args) if word == words[0] and self._is_flag(before)]
+        if behind:
+            hint = f"{behind[-1]} takes no value. {hint}"
         elif len(words) == 1 and meant:
             hint = f"Is it {' or '.join(meant)}? {hint}"
         raise UsageError(
             f"{' '.join(words)}: belongs to no option, so nothing was done",
             hint=pasted_hint(" ".join(words)) or hint,
         )
+
+    def _is_flag(self, word: str) -> bool:
+        try:
+            options = normalise([word], option_specs(self)).options
+        except UsageError:  # unknown, or without its value
+            return False
+        return bool(options) and "=" not in options[-1]
 
     def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
         """Adds where the option belongs, if it must stand before the command. Other programs also take such options

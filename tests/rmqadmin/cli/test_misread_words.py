@@ -134,6 +134,16 @@ def test_a_value_behind_a_flag_is_refused_and_the_flag_named(rmqadmin: Rmqadmin,
     assert f"hint: {flag} takes no value." in ran.err
 
 
-def test_a_word_too_many_is_not_taken_for_the_value_of_an_option_that_has_one(rmqadmin: Rmqadmin) -> None:
-    ran = rmqadmin("resetOffset", "-g", "x", "-t", "T", "x")
-    assert (ran.status, "x: belongs to no option" in ran.err, "takes no value" in ran.err) == (2, True, False)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "resetOffset -g x -t T x",
+        "resetOffset -g G -t T -- x",
+        "createUser -b 127.0.0.1:1 -u U --passw=secret x",
+        "createUser -b 127.0.0.1:1 -u U --passw x x",
+    ],
+)
+def test_a_word_too_many_is_not_taken_for_the_value_of_what_is_no_flag(rmqadmin: Rmqadmin, words: str) -> None:
+    ran = rmqadmin(*words.split())
+    assert (ran.status, "x: belongs to no option" in ran.err) == (2, True)
+    assert "takes no value" not in ran.err
