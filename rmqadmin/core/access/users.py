@@ -130,8 +130,8 @@ def delete_user_in_broker(admin: AdminClient, addr: str, username: str) -> Step:
 
 def lockout_warnings(admin: AdminClient, addr: str, username: str) -> list[str]:
     """What to know before a user is deleted, disabled or made a normal one: that a broker which checks its users has
-    no other super user who may log in."""
-    users = map(User.listed, admin.users(addr))
+    no other super user who may log in. Nothing is told of a broker that does not list its users."""
+    users = map(User.listed, targets.or_none(lambda: admin.users(addr)) or ())
     if [user.name for user in users if user.is_super and user.status is UserStatus.ENABLE] != [username]:
         return []
     config = targets.or_none(lambda: admin.broker_config(addr))

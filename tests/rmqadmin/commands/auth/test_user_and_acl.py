@@ -16,10 +16,12 @@ from rmqadmin.core.tables.layout import TableView
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
 from tests.support.auth_walk import DISABLED, NOBODY, ROOT, ask_as, prepare
+from tests.support.peer import Peer, answer
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -203,6 +205,17 @@ def test_who_would_shut_the_last_super_user_out_is_told(signed: Rmqadmin, guarde
         admin.update_user(guarded.broker_addr, UserAccount(username="other-root", user_status="disable"))
         assert told in signed(*less[0], "--dry-run", status=0).err
         admin.delete_user(guarded.broker_addr, "other-root")
+
+
+def test_a_broker_that_does_not_list_its_users_lets_one_be_deleted(rmqadmin: Rmqadmin) -> None:
+    def reply(request: Command) -> Command:
+        if request.code == RequestCode.AUTH_LIST_USER:
+            return answer(request, ResponseCode.NO_PERMISSION, remark="no right to list them")
+        return answer(request, body=b'{"username":"bob","userType":"Super"}')
+
+    with Peer(reply) as peer:
+        rmqadmin("deleteUser", "-n", peer.address, "-b", peer.address, "-u", "bob", status=0)
+        assert RequestCode.AUTH_DELETE_USER in peer.codes()
 
 
 def entries(signed: Rmqadmin) -> dict[str, tuple[list[str], str, list[str] | None]]:
