@@ -78,11 +78,13 @@ class ReplayClient(_OneByOne):
         found = self.answers.get(question_of(address, code, _ext(header), body))
         if found is None:
             raise ConnectError(f"not in the recording: {request_label(code)} of {address}", address=address)
-        if found.refusal is not None:
-            raise RefusedError(found.refusal, found.remark or "", address=address)
-        if found.code is None:
+        # Another caller may have accepted what this one does not, and the other way round.
+        answered = found.code if found.refusal is None else found.refusal
+        if answered is None:
             raise ConnectError(found.remark or "", address=address)
-        return Command(code=found.code, remark=found.remark, ext=dict(found.ext), body=found.body)
+        if answered not in how.get("accept", SUCCESS_ALONE):
+            raise RefusedError(answered, found.remark or "", address=address)
+        return Command(code=answered, remark=found.remark, ext=dict(found.ext), body=found.body)
 
 
 _OWN_PARTS = ("brokers", "groups")

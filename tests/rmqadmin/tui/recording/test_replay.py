@@ -10,9 +10,12 @@ import pytest
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_file import Head, PartTaken, RecordingReader, RecordingWriter
 from rmqadmin.tui.recording.replay import RecordingClient, Replay
+from rmqproto.codes import SUCCESS_ALONE, RequestCode, ResponseCode
+from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, line_of
 from tests.rmqadmin.tui.test_groups import queue_line
+from tests.support.peer import Peer, answer
 
 FAST_S = 0.1
 WIDE = (264, 40)
@@ -48,6 +51,35 @@ def record(world: World, path: Path) -> None:
 
     drive(make, test, size=WIDE, interval_s=FAST_S, recording=writer)
     writer.close()
+
+
+@pytest.mark.parametrize(("accepted", "answered"), [(17, None), (None, 17)])
+def test_a_refusal_is_accepted_by_who_accepts_it_whoever_asked_when_it_was_recorded(
+    tmp_path: Path, accepted: int | None, answered: int | None
+) -> None:
+    """``accepted`` by who was recorded, ``answered`` to who asks the recording."""
+    gone, path = {"topic": "T"}, tmp_path / "recording"
+
+    def ask(client: DashboardClient, may_be_gone: int | None) -> int:
+        accept = SUCCESS_ALONE if may_be_gone is None else (*SUCCESS_ALONE, may_be_gone)
+        try:
+            return client.call(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, gone, accept=accept).code
+        except RefusedError as error:
+            return -error.code
+
+    with Peer(lambda request: answer(request, ResponseCode.TOPIC_NOT_EXIST)) as peer:
+        address = peer.address
+        writer = RecordingWriter(path, Head(address, now_ms()))
+        with RecordingClient(address) as client:
+            client.recording, client.recorded_ms = writer, now_ms
+            assert ask(client, accepted) == (17 if accepted else -17)
+        writer.end_step(now_ms())
+        writer.close()
+    replay = Replay(RecordingReader(path))
+    replay.go_to(0)
+    with replay.make_client(read_only=True) as asked:
+        assert ask(asked, answered) == (17 if answered else -17)
+    replay.reader.close()
 
 
 @pytest.mark.slow
