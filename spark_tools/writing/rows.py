@@ -288,7 +288,8 @@ class TaskRows:
             if queue not in there and not self._options.is_idempotent:
                 there = writable_queues(self._cluster, queue.topic)
                 known = self._cluster.route(queue.topic).get(queue.broker_name)
-                if known and known[1].master_addr is None and queue.queue_id < known[0].write_queue_nums:
+                is_writable = known and known[0].perm & PERM_WRITE and queue.queue_id < known[0].write_queue_nums
+                if known and is_writable and known[1].master_addr is None:
                     raise NotConnectedError(f"{queue.broker_name}, which a row names, has no master now")
             if queue not in there:
                 name = f"queue {queue.queue_id} of {queue.topic} on {queue.broker_name}"

@@ -135,6 +135,13 @@ def test_a_broker_without_a_master_is_waited_for_where_a_row_names_it():
     assert list(made.messages(iter([pa.RecordBatch.from_pylist([{"topic": "Gone", "body": b"x"}])]))) == []
 
 
+def test_a_broker_without_a_master_is_not_waited_for_where_its_queues_take_no_messages():
+    cluster = Cluster("broker-a", "broker-b")
+    cluster.route("T")["broker-b"][0].perm = 4
+    cluster.broker("broker-b").broker_addrs.clear()
+    assert "no queue 3 of T on broker-b" in rejection(cluster, queueId=3, brokerName="broker-b").remark
+
+
 def test_queues_are_those_that_a_java_producer_chooses_from():
     cluster = Cluster("broker-b", "broker-a", "broker-0")
     cluster.broker("broker-0").broker_addrs.clear()
