@@ -112,7 +112,7 @@ class BlockingConnection:
         waiting = self._socket
         if waiting is not None:
             with contextlib.suppress(OSError):  # no longer connected, so nobody waits on it
-                waiting.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(waiting, socket.SHUT_RDWR)  # SSLSocket's has the others go on in plain text
 
     def close(self) -> None:
         dropped, self._socket = self._socket, None
