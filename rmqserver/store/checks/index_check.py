@@ -34,15 +34,19 @@ IndexEntry = tuple[int, int, int, int, int]
 of numbers: there may be a hundred million, and these are no work for the garbage collector."""
 
 
-class CheckedIndexFile:
-    """``problem`` is the file's first difference in words, and the byte where it is."""
+Difference = tuple[str, int]
+"""In words, and the byte where it is."""
 
+
+class CheckedIndexFile:
     def __init__(self, found: IndexFile, at: int, end_before_ms: int):
         """``at`` is its place among the files; ``end_before_ms`` the end time of the one before it, 0 if there is
         none."""
         self.found = found
         self._at = at
-        self.problem: tuple[str, int] | None = None
+        self._from_log: Difference | None = None
+        self._behind: Difference | None = None
+        """In the file itself, behind all entries that were read, which are compared with the log later."""
         self.entry_count = 0
         """The entries that were looked at."""
         self.told = IndexHeader(*HEADER.unpack(found.file.pread(HEADER.size, 0)))
@@ -51,10 +55,17 @@ class CheckedIndexFile:
         # Apache's broker counts the seconds of the first entry from the end of the previous file.
         self._first_seconds = max(0, self.told.begin_timestamp_ms - end_before_ms) // 1000 if end_before_ms else 0
 
+    @property
+    def problem(self) -> Difference | None:
+        """The file's first difference."""
+        return self._from_log or self._behind
+
     def differs(self, what: str, number: int = 0) -> None:
-        """At the entry of that number; at the header if it is 0."""
-        at = file_size_bytes(self.found.slot_count, number) if number else 0
-        self.problem = self.problem or (what, at)
+        """From the log, at the entry of that number; at the header if it is 0."""
+        self._from_log = self._from_log or self._difference(what, number)
+
+    def _difference(self, what: str, number: int = 0) -> Difference:
+        return what, file_size_bytes(self.found.slot_count, number) if number else 0
 
     def entries(self) -> Iterator[list[IndexEntry]]:
         """In their order, many at a time, up to the first that does not follow from those before it."""
@@ -67,7 +78,9 @@ class CheckedIndexFile:
                 number += 1
                 slot = key_hash % slot_count
                 if previous != slots[slot]:
-                    self.differs("an entry does not lead to the one before it in its slot", number)
+                    self._behind = self._difference("an entry does not lead to the one before it in its slot", number)
+                    while block and block[-1][0] == log_offset:  # its message cannot be compared
+                        block.pop()
                     break
                 first_offset = first_offset if number > 1 else log_offset
                 used_slot_count += not previous
@@ -84,9 +97,9 @@ class CheckedIndexFile:
         told = self.told
         times = told.begin_timestamp_ms, told.end_timestamp_ms  # compared with those of the messages
         if there != slots:
-            self.differs("a slot does not lead to its newest entry")
+            self._behind = self._difference("a slot does not lead to its newest entry")
         elif told != IndexHeader(*times, first_offset, log_offset, used_slot_count, number + 1):
-            self.differs(_WRONG_HEADER)
+            self._behind = self._difference(_WRONG_HEADER)
 
     def _units(self, first: int) -> Iterator[tuple[int, ...]]:
         """From that number on, at most _BLOCK_ENTRIES."""
@@ -223,7 +236,7 @@ class IndexCheck:
         """Call it at the end of the log."""
         self._pass(1 << 63)
         for file in self.files:
-            if file.newest_ms != file.told.end_timestamp_ms:
+            if file.problem is None and file.newest_ms != file.told.end_timestamp_ms:
                 file.differs(_WRONG_HEADER)
 
 

@@ -433,6 +433,14 @@ def test_a_byte_of_an_index_file(closed: Path, at: int, words: str) -> None:
     assert (found.path, found.ours) == (first, "leaves it: look-ups by key miss messages")
 
 
+@pytest.mark.parametrize("later", [UNITS_AT + 30 * 20 + 19, 40 + 3, 39])
+def test_of_an_index_file_the_first_difference_is_told(closed: Path, later: int) -> None:
+    damaged, (first, *_) = Damaged.of(closed), index_names(closed)
+    for at in (UNITS_AT + 5 * 20 + 15, later):
+        damaged.flip(first, at, 1)
+    assert "has another time than its message" in one(damaged.found(), FindingKind.INDEX_DIFFERS).what
+
+
 @pytest.mark.parametrize("at", [UNITS_AT + 20 * unit + byte for unit in (5, 40) for byte in (3, 11, 15, 19)])
 def test_many_messages_are_compared_with_the_index_as_each_alone(
     closed: Path, records: list[FoundRecord], at: int
