@@ -75,7 +75,7 @@ class Bench:
         self.clock = Clock()
         self.store = MessageStore(root, SMALL, clock_ms=self.clock, background=False)
         self.store.open()
-        self.files = ConfigFiles(str(root / "config"), OsDisk())
+        self.files = ConfigFiles(str(root / "config"), OsDisk(), background=False)
         with patch.object(pull_plans, "KEPT_MS", kept_ms):
             self.parts = parts = parts_on(self.store, self.files, settings)
         for topic in ("T", "U"):
