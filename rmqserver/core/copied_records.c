@@ -4,7 +4,7 @@
 #include "glue.h"
 
 #define MARKS_MAX 8
-#define RUNS_MAX 128
+#define RUNS_MAX 512
 
 typedef struct { Text topic; int32_t queue_id; uint32_t prefix_hash; int64_t first; Buffer units; } Run;  // units of one queue
 typedef struct {
@@ -43,14 +43,14 @@ static int is_plain(const Copy *copy, const Record *record, int64_t log_offset) 
 // The run that the record's unit continues, or a new one. NULL if there is no room, or the topic is not plain.
 static Run *run_of(Copy *copy, const Record *record) {
     Run *run = copy->runs, *end = run + copy->run_count;
+    uint32_t hash = 0;
+    if (extend_hash(&hash, record->topic) || extend_hash(&hash, (Text){"#", 1})) return NULL;
     for (; run < end; run++)
-        if (run->queue_id == record->queue_id && is_same(run->topic, record->topic) &&
+        if (run->prefix_hash == hash && run->queue_id == record->queue_id && is_same(run->topic, record->topic) &&
             (!run->units.size || run->first + run->units.size / UNIT_SIZE == record->queue_offset)) return run;
     if (copy->run_count == RUNS_MAX || !is_plain_topic(record->topic)) return NULL;
     copy->run_count++;
-    *run = (Run){.topic = record->topic, .queue_id = record->queue_id};
-    extend_hash(&run->prefix_hash, run->topic);
-    extend_hash(&run->prefix_hash, (Text){"#", 1});
+    *run = (Run){.topic = record->topic, .queue_id = record->queue_id, .prefix_hash = hash};
     return run;
 }
 

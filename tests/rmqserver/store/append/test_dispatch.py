@@ -18,7 +18,7 @@ from tests.rmqserver.store.conftest import HOST, TINY, put
 from tests.support.clock import Clock
 
 FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
-QUEUE_OFFSET_AT = 20
+QUEUE_ID_AT, QUEUE_OFFSET_AT, LOG_OFFSET_AT = 12, 20, 28
 HALF, COMMITTED, ROLLED_BACK = 4, 8, 12
 
 names = st.sampled_from(["", "a", "ab", "ключ", "a b", "  ", "T#a"])
@@ -127,6 +127,19 @@ def test_the_native_part_reads_nothing_beside_its_data(
             0 <= log_offset < end and log_offset + size <= end for log_offset, size, _ in UNIT.iter_unpack(units)
         )
     assert all(0 <= log_offset < end for log_offset in log_offsets_of(entries))
+
+
+def test_the_native_part_takes_records_of_many_queues_at_once() -> None:
+    plain_records = pytest.importorskip("rmqserver.core._core").plain_records
+    record, log = log_of([message("T", "u")]), bytearray()
+    for queue_id in range(1000):
+        record[QUEUE_ID_AT : QUEUE_ID_AT + 4] = (queue_id % 500).to_bytes(4, "big")
+        record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = (queue_id // 500).to_bytes(8, "big")
+        record[LOG_OFFSET_AT : LOG_OFFSET_AT + 8] = len(log).to_bytes(8, "big")
+        log += record
+    end, _, _, runs, _ = plain_records(log, 0, fates(""), 1, 2, (), b"")
+    assert end == len(log)
+    assert [(queue_id, len(units)) for _, queue_id, _, units in runs] == [(each, 2 * UNIT.size) for each in range(500)]
 
 
 def test_the_native_part_refuses_what_it_cannot_use() -> None:
