@@ -239,7 +239,7 @@ class Http2:
         if payload or found.has_peer_ended:
             self._events.append(StreamEvent(stream, None, payload, found.has_peer_ended))
         found.uncredited_bytes += size
-        if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2:
+        if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2 and not found.has_peer_ended:
             self._out.append(frame(frames.WINDOW_UPDATE, 0, stream, U32.pack(found.uncredited_bytes)))
             found.uncredited_bytes = 0
 
@@ -322,9 +322,8 @@ class Http2:
         if head:
             self._put_headers(stream, head)
         if data or stream in self._queued:
-            self._queued.setdefault(stream, deque()).append(
-                (memoryview(data), trailers)
-            )  # what is cut off is not copied
+            # What is cut off is not copied.
+            self._queued.setdefault(stream, deque()).append((memoryview(data), trailers))
             self.queued_bytes += size
             self._send_queued(stream)
         elif trailers:
@@ -398,7 +397,8 @@ class Http2:
 
     def _forget(self, stream: int) -> None:
         del self._streams[stream]
-        self.queued_bytes -= sum(len(data) for data, _ in self._queued.pop(stream, ()))
+        if stream in self._queued:
+            self.queued_bytes -= sum(len(data) for data, _ in self._queued.pop(stream))
 
 
 def _window_error(more: int) -> ErrorCode:

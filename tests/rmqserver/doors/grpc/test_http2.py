@@ -15,6 +15,7 @@ from rmqserver.doors.grpc.http2 import (
     CANCELLED_MAX,
     FRAMES_AT_ONCE_MAX,
     FRAMES_AT_ONCE_MIN,
+    STREAM_WINDOW_BYTES,
     STREAMS_MAX,
     Http2,
 )
@@ -359,6 +360,12 @@ def test_windows_open_again_as_data_comes(http2: Http2) -> None:
         opened[stream] = opened.get(stream, 0) + int.from_bytes(payload, "big")
     assert opened[1] > 15 << 20
     assert opened[0] > 7 << 20
+
+
+def test_the_window_of_a_stream_stays_shut_after_its_last_data(http2: Http2) -> None:
+    for flags in (*[0] * (STREAM_WINDOW_BYTES // 2 // 16_000), END_STREAM):
+        http2.received(frame(DATA, flags, 1, bytes(16_000)))
+    assert not frames_of(http2.to_send())
 
 
 def test_a_request_that_is_answered_before_its_end_need_not_go_on(http2: Http2) -> None:
