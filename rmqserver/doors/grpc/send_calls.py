@@ -111,17 +111,18 @@ class SendCalls:
             header = EndTransactionHeader(
                 producer_group=request.topic.name, commit_log_offset=place[0], tran_state_table_offset=place[1],
                 commit_or_rollback=decision, from_transaction_check=request.source == _SERVER_CHECK,
-                msg_id=request.message_id, transaction_id=request.message_id,
+                msg_id=request.message_id, transaction_id=transaction,
             )  # fmt: skip
             self._end(call, header)
 
-        message_id = request.message_id
-        if request.transaction_id != message_id:
-            end_at(offsets_in(request.transaction_id, message_id))
-        elif message_id in self._halves:
-            end_at(self._halves[message_id])
+        transaction = request.transaction_id
+        place = self._halves.get(transaction)
+        if place is None and transaction != request.message_id:  # a message's id may look like that of a check
+            place = offsets_in(transaction)
+        if place is not None:
+            end_at(place)
         else:
-            find = partial(self._ends.place_of, request.topic.name, message_id)
+            find = partial(self._ends.place_of, request.topic.name, transaction)
             self._when_indexed(call, self._store.has_whole_index, partial(self._reads.read, find, end_at, call.guarded))
 
     def _when_indexed(self, call: GrpcCall, is_ready: bool, then: Callable[[], None]) -> None:
@@ -219,14 +220,14 @@ def transaction_id(log_offset: int, queue_offset: int, message_id: str) -> str:
     return f"{log_offset:x}-{queue_offset:x}-{message_id}"
 
 
-def offsets_in(text: str, message_id: str) -> tuple[int, int]:
-    """Log offset and queue offset of the half message. Raises CallRefused if the text is no ``transaction_id`` of that
-    message."""
+def offsets_in(text: str) -> tuple[int, int] | None:
+    """Log offset and queue offset of the half message. None if the text is no ``transaction_id``: it may be the id of
+    a message."""
     log_offset, _, rest = text.partition("-")
-    queue_offset, _, named = rest.partition("-")
+    queue_offset, _, message_id = rest.partition("-")
     try:
-        if named != message_id or max(len(log_offset), len(queue_offset)) > 15:
-            raise ValueError
+        if not message_id or max(len(log_offset), len(queue_offset)) > 15:
+            return None
         return int(log_offset, 16), int(queue_offset, 16)
     except ValueError:
-        raise _NO_TRANSACTION from None
+        return None
