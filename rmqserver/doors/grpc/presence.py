@@ -77,11 +77,13 @@ class GrpcPeer:
         self._clients = clients
         self._began_ms = time.time_ns() // 1_000_000
         self._questions: dict[str, tuple[float, int, OnPeerAnswer]] = {}
+        self._telemetry: GrpcCall | None = None
         self.came_by(call)
 
     def came_by(self, call: GrpcCall) -> None:
-        """Uses this telemetry stream for what the broker asks, in place of an earlier one."""
-        self._telemetry: GrpcCall | None = call
+        """Uses a telemetry stream for what the broker asks, in place of an earlier one."""
+        if call.kind.is_stream:
+            self._telemetry = call
         self.address, self.born_host = call.address, call.born_host
         self.local_addr, self.local_host = call.local_addr, call.local_host
         language = call.metadata.get(b"x-mq-language", b"").decode("latin-1")

@@ -1,3 +1,4 @@
+import contextlib
 import threading
 import time
 import weakref
@@ -114,6 +115,25 @@ def test_a_push_consumer_is_known_by_its_receives_before_it_tells_its_settings(
     other, again = connect(fresh("other")), 0
     while again < 3:  # at once, instead of after its invisible time
         again += len(receive(other, one, group))
+
+
+def test_a_receive_is_no_stream_to_ask_by(
+    connect: Connect, fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
+) -> None:
+    (topic, group), name = topic_and_group(), fresh("consumer")
+    waiting = connect(name).open("ReceiveMessage")
+    waiting.send(receive_request(topic, group, wait_s=3, auto_renew=True), is_last=True)
+    with AdminClient(typed_server.namesrv_addr) as admin:
+
+        def is_known() -> bool:
+            with contextlib.suppress(RefusedError):
+                return bool(admin.consumer_connection(typed_server.broker_addr, group).connection_set)
+            return False
+
+        until(is_known)
+        with pytest.raises(RefusedError):
+            admin.consumer_running_info(typed_server.broker_addr, group, name, jstack=True)
+    assert next(waiting).status.code == Code.MESSAGE_NOT_FOUND
 
 
 def test_a_consumer_tells_its_stacks_and_consumes_at_once(
@@ -248,6 +268,7 @@ def _says(peers: GrpcPeers, client_id: str, command: Any) -> Any:
     call = Call(
         client_id=client_id, metadata={}, address="127.0.0.1:1", born_host=b"", local_addr="",
         local_host=b"", user="", closed=False, send=lambda message: None, finish=lambda: None,
+        kind=SimpleNamespace(is_stream=True),
     )  # fmt: skip
     peers.telemetry(call, command)
     return call
