@@ -152,11 +152,16 @@ class GrpcService:
             call.kind.take(call, message)
 
         most = self._broker.config.max_requests_in_flight_per_connection
-        why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
-        refuse_if(0 < most < call.link.waiting_count(), Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
+        if 0 < most < call.link.waiting_count():
+            why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
+            raise CallRefused(Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
+        gates = self._gates_at(PLACES)
+        if not gates:
+            go_on()
+            return
         user = {ACCESS_KEY: call.user} if call.user else {}
         asked: Request[Any] = Request(code, 0, _named(message))
-        for gate in self._gates_at(PLACES):
+        for gate in gates:
             take_over = gate.admit(asked, user, call.link.connection)
             call.is_answer_lost = asked.is_oneway
             if take_over is not None:
