@@ -17,7 +17,7 @@ from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint
 from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT, TimerStore
-from rmqserver.store.timers.wheel import NOTHING, Slot, TimerWheel
+from rmqserver.store.timers.wheel import NOTHING, TimerWheel
 
 MENDED, LEFT = "brings wheel and timer log together again", "leaves it"
 HELD_BACK = "event=timers-held-back"
@@ -126,8 +126,9 @@ class WheelCheck:
         if missing:  # one that has rolled since is stored again, and a clean stop cuts off what was delivered
             for unit in timers.log.scan(timers.log.segments.min_offset):
                 time = unit.slot_time_ms // precision_ms
-                slot = slots.get(time, Slot(time, first_position=0, last_position=0))
-                if time < since or slot.last_position == NOTHING or unit.position < slot.first_position:
+                slot = slots.get(time)
+                is_cut = slot is not None and (slot.last_position == NOTHING or unit.position < slot.first_position)
+                if time < since or is_cut:
                     missing.discard(unit.log_offset)
         wrong = {unit.log_offset for unit in timers.waiting_units() if not self._is_right(unit, precision_ms)}
         if missing:
