@@ -50,7 +50,7 @@ def lines_by_kind(body: bytes, hex_bytes: int = HEX_BYTES_PER_LINE) -> Iterator[
         case BodyKind.TEXT:
             yield from text_lines(body)
         case BodyKind.BINARY:
-            yield from (hex_line(body, at, hex_bytes) for at in range(-(-len(body) // hex_bytes)))
+            yield from (hex_line(body, at, hex_bytes) for at in range(hex_line_count(body, hex_bytes)))
 
 
 def text_lines(body: bytes) -> list[str]:
@@ -83,8 +83,8 @@ def one_line(beginning: bytes) -> str:
     return " ".join(decoder.decode(beginning).split())
 
 
-def hex_line_count(data: bytes) -> int:
-    return -(-len(data) // HEX_BYTES_PER_LINE)
+def hex_line_count(data: bytes, width: int = HEX_BYTES_PER_LINE) -> int:
+    return -(-len(data) // width)
 
 
 def hex_line(data: bytes, at: int, width: int = HEX_BYTES_PER_LINE) -> str:
