@@ -27,7 +27,7 @@ WAVE_MESSAGES_DEFAULT = 50_000
 WAVE_S_AT_RATE = 10
 """A wave costs half a second in Spark, whatever its size. After a crash one wave is checked again."""
 
-_JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class NothingSelectedError(NotFoundError):
@@ -171,7 +171,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_job_name(job: str) -> str:
     """UsageError if the name cannot be a directory name and part of a property."""
-    if not _JOB_NAME.fullmatch(job) or job.startswith(".") or len(job) > JOB_NAME_LENGTH_MAX:
+    if not JOB_NAME.fullmatch(job) or job.startswith(".") or len(job) > JOB_NAME_LENGTH_MAX:
         raise UsageError(
             f"{job!r} is not a job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
         )

@@ -10,7 +10,6 @@ outcome = redrive(ReplayRequest(name_server="127.0.0.1:9876", dlq_group="billing
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.ledger.letter_source import letters_of
 from rmqreplay.ledger.sent_before import sent_before
-from rmqreplay.plans.plan import Plan, check_job_name, load_plan
+from rmqreplay.plans.plan import JOB_NAME, Plan, check_job_name, load_plan
 from rmqreplay.plans.planning import check_target, plan_replay
 from rmqreplay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, difference, freeze
 from rmqreplay.run.engine import Engine
@@ -30,7 +29,6 @@ from rmqreplay.run.local_engine import LocalEngine, spark_only
 PLANNED_HERE_MAX = 200_000
 """Up to this many offsets, this process counts a plan, even one for Spark: it is done before a Spark session would have
 started."""
-JOB_DIRECTORY = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ def open_jobs(root: str) -> list[str]:
     """The jobs that have begun and not ended."""
     found = []
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        if JOB_DIRECTORY.fullmatch(name) and os.path.isdir(os.path.join(root, name)):
+        if JOB_NAME.fullmatch(name) and os.path.isdir(os.path.join(root, name)):
             state = read_ledger(os.path.join(root, name))
             if state.begin is not None and state.end is None:
                 found.append(name)
