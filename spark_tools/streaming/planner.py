@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqreplay.source.offset_ranges import queue_text
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.spark_worker import tell
 from spark_tools.streaming.limits import TriggerLimits, batch_ends
-from spark_tools.streaming.offsets import StreamOffset, is_younger
+from spark_tools.streaming.offsets import StreamOffset, is_younger, ranges_between
 from spark_tools.streaming.survey import QueueSurvey
 
 
@@ -36,6 +36,8 @@ class StreamPlanner:
         self._batch_at_s = now_s()
         self._target: dict[MessageQueue, int] | None = None
         """Trigger.AvailableNow: where the queues ended when the query began."""
+        self._planned: StreamOffset | None = None
+        """The end of the newest batch, which is read at once."""
         self.latest: dict[MessageQueue, int] = {}
         """Where the queues ended at the last look."""
 
@@ -84,10 +86,24 @@ class StreamPlanner:
         if known == start.queues and not start.is_initial:
             return start
         self._batch_at_s = self._now_s()
-        return StreamOffset(
+        self._planned = StreamOffset(
             known, {queue: begun[queue] for queue in known if queue in begun},
             first={queue: mark for queue, mark in marks.items() if queue in known},
         )  # fmt: skip
+        return self._planned
+
+    def ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
+        """What the batch between the offsets reads. Another driver may have planned it, before a queue was made anew,
+        which has other messages there: DataLossError; with failOnDataLoss=false they are left to the batches to
+        come."""
+        found = ranges_between(start, end)
+        anew = self._survey.made_anew([each.queue for each in found], end.first) if end != self._planned else ()
+        for queue in anew:
+            self._lost(
+                f"{queue_text(queue)} was made anew after its messages up to {end.queues[queue]} were planned",
+                MadeAnewError,
+            )
+        return [each for each in found if each.queue not in anew]
 
     def _waits(self, waiting_count: int) -> bool:
         """Whether too few messages wait. At the end of Trigger.AvailableNow too few may be all."""

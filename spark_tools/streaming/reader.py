@@ -22,7 +22,7 @@ from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import check_columns
 from spark_tools.source_options import StreamOptions, parse_stream_options
 from spark_tools.spark_worker import hints_in_text
-from spark_tools.streaming.offsets import StreamOffset, parse_offset, ranges_between
+from spark_tools.streaming.offsets import StreamOffset, parse_offset
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.progress import GroupCommits
 from spark_tools.streaming.survey import QueueSurvey
@@ -93,7 +93,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with hints_in_text():
-            ranges = ranges_between(parse_offset(start), parse_offset(end))
+            ranges = self._planner.ranges(parse_offset(start), parse_offset(end))
             return [PlannedPart(piece) for each in ranges for piece in cut_range(each, self._options.read, len(ranges))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -133,6 +133,20 @@ class QueueSurvey:
     def _is_gone(self, queue: MessageQueue, at: int) -> bool:
         return is_gone(self._cluster, queue, at, self._rules)
 
+    def made_anew(self, queues: Sequence[MessageQueue], marks: Marks) -> list[MessageQueue]:
+        """Those of the queues whose first message is younger than the marked one. What a broker that is away has now,
+        nobody knows."""
+        found = []
+        for queue in queues:
+            try:
+                first, last = self._cluster.bounds(queue)
+                if first < last and self._is_anew(queue, first, marks):
+                    found.append(queue)
+            except RocketMQError as error:
+                if not is_passing(error):
+                    raise
+        return found
+
     def _is_anew(self, queue: MessageQueue, first: int, marks: Marks) -> bool:
         stored_ms = self.first_stored_ms(queue)
         return stored_ms is not None and is_younger(marks.get(queue), first, stored_ms)

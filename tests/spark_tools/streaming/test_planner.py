@@ -1,7 +1,7 @@
 """A stream over queues that grow, lose their oldest messages, come in and go, without Spark and without brokers."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import settings
@@ -12,7 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.streaming.limits import TriggerLimits
-from spark_tools.streaming.offsets import Marks, Places, StreamOffset, parse_offset, ranges_between
+from spark_tools.streaming.offsets import Marks, Places, StreamOffset, is_younger, parse_offset, ranges_between
 from spark_tools.streaming.planner import MadeAnewError, StreamPlanner
 from spark_tools.streaming.survey import Seen
 
@@ -42,6 +42,9 @@ class Brokers:
     def first_stored_ms(self, queue: MessageQueue) -> int | None:
         """Messages are stored one each millisecond."""
         return self.made_ms + self.bounds[queue][0]
+
+    def made_anew(self, queues: Iterable[MessageQueue], marks: Marks) -> list[MessageQueue]:
+        return [each for each in queues if is_younger(marks[each], self.bounds[each][0], self.first_stored_ms(each))]
 
     def sizes(self, queue: MessageQueue, start: int, count: int) -> list[int]:
         return [100] * min(count, 7)
@@ -109,6 +112,24 @@ def test_a_queue_that_was_made_anew_is_told_from_one_that_lost_its_oldest_messag
     after = plan.next(anew, limited=True)
     read = [(each.queue, each.start, each.end) for each in ranges_between(logged, anew) + ranges_between(anew, after)]
     assert {queue: sum(end - start for each, start, end in read if each == queue) for queue in (A, B)} == {A: 12, B: 5}
+
+
+def test_a_batch_that_is_repeated_reads_nothing_of_a_queue_that_was_made_anew_since() -> None:
+    """Spark repeats it without asking where it ends: other messages would be taken for those that were planned, and
+    read again as those of the new queue."""
+    brokers = Brokers({A: (0, 10), B: (0, 5)})
+    before = planner(brokers)
+    start = before.initial()
+    logged = parse_offset(json.loads(json.dumps(before.next(start, limited=True).to_json())))
+    assert [each.count for each in planner(brokers).ranges(start, logged)] == [10, 5]
+    brokers.bounds[A], brokers.made_ms = (0, 12), 1000
+    brokers.bounds[B] = (2, 5)
+    with pytest.raises(MadeAnewError, match="T/a/0 was made anew after its messages up to 10 were planned"):
+        planner(brokers).ranges(start, logged)
+    plan = planner(brokers, fail=False)
+    assert [each.queue for each in plan.ranges(start, logged)] == [B]
+    anew = plan.next(logged, limited=True)
+    assert [(each.queue, each.start, each.end) for each in plan.ranges(logged, anew)] == [(A, 0, 12)]
 
 
 def test_a_broker_that_is_away_keeps_its_place() -> None:

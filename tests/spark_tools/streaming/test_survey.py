@@ -145,6 +145,8 @@ def test_a_queue_that_was_made_anew_is_not_waited_for(
     with pytest.raises(DataLossError, match=r"/broker-a/0 ends at 1, and 9 was read"):
         looking.look({queue: 9}, {queue: (0, stored_ms)})
     patient = survey(stack, server.namesrv_addr, queue.topic)
+    assert patient.made_anew([queue], {queue: (0, stored_ms)}) == []
+    assert patient.made_anew([queue], {queue: (3, stored_ms - 1)}) == [queue]
     assert patient.look({queue: 9}, {queue: (3, stored_ms - 1)}).bounds == {queue: (0, 1)}
 
 
