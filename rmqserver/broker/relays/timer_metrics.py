@@ -128,7 +128,7 @@ class TimerCheckpoints:
         if self._has_failed or not self._timers.is_used:
             return not self._has_failed
         try:
-            self._timers.stop()
+            self._timers.stop(self._store.newest_store_time_ms)
             self._prepare()
             assert self._prepared is not None
             self._prepared.work()

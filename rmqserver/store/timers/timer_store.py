@@ -350,11 +350,16 @@ class TimerStore:
 
         return work
 
-    def stop(self) -> None:
-        """For a clean end, before the last checkpoint: removes delivered messages behind ``read_time`` from the slots,
-        so that the next broker, ours or Apache's, delivers only the rest."""
+    def stop(self, newest_ms: int) -> None:
+        """For a clean end, before the last checkpoint: removes delivered messages from the slots that the next broker,
+        ours or Apache's, looks at, so that it delivers only the rest. These are the slots behind ``read_time`` and, if
+        the clock was set back since, those behind ``newest_ms``, the store time of the log's last record."""
+        since = min(self.read_time, self.time_of(newest_ms))
+        if since < self.read_time:
+            self.wheel.write()
+            self.wheel.load(since)  # forgotten slots are still in the file
         rest = {time: due for time, due in self._due.items() if not due.is_done}
-        for slot in self.wheel.slots_since(self.read_time):
+        for slot in self.wheel.slots_since(since):
             if slot.time <= self._opened_time and slot.last_position != NOTHING:
                 due = rest.get(slot.time)
                 if due is None:

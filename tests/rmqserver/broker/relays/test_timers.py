@@ -249,6 +249,20 @@ async def test_a_stop_leaves_exactly_the_rest(tmp_path: Path, clock: Clock) -> N
     assert TimerCheckpoint.read(OsDisk(), f"{tmp_path}/config/timercheck").queue_offset == 100
 
 
+async def test_a_clock_set_back_before_a_clean_stop_brings_nothing_again(tmp_path: Path, clock: Clock) -> None:
+    bench = Bench(tmp_path, clock)
+    bench.send(b"once", TIMER_DELAY_SEC=2)
+    await bench.settle()
+    assert await bench.at(START_MS + 5000) == [b"once"]
+    clock.now_ms = START_MS + 1000
+    bench.send(b"later", TIMER_DELAY_SEC=30)
+    await bench.settle()
+    bench.stop()
+    again = Bench(tmp_path, clock)
+    assert await again.at(START_MS + 60_000) == [b"once", b"later"]
+    again.stop()
+
+
 @pytest.mark.parametrize("step_count", range(12))
 async def test_kill_9_at_any_step_loses_nothing_and_doubles_nothing(
     tmp_path: Path, clock: Clock, step_count: int

@@ -56,7 +56,7 @@ def fill(root: Path, *, is_closed: bool = True, message_count: int = 40) -> Path
     files.save("consumerOffset.json", {"offsetTable": {"TopicA@GroupA": {0: 3, 1: 2}}})
     files.close()
     if is_closed:
-        timers.stop()
+        timers.stop(clock.now_ms)
         timers.prepare_checkpoint(clock.now_ms)()
         assert store.close()
     else:

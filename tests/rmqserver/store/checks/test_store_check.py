@@ -651,7 +651,7 @@ def test_a_recalled_timer_is_no_damage_though_nothing_was_stored_since(tmp_path:
     (unit,), slot.recalled = slot.portion(2), {"T"}
     slot.passed(unit.position)
     timers.due(clock.now_ms)
-    timers.stop()
+    timers.stop(NOW_MS)
     timers.prepare_checkpoint(clock.now_ms)()
     assert store.close()
     assert not Damaged.of(tmp_path).found()
@@ -668,7 +668,7 @@ def test_timers_delivered_before_a_clean_stop_amid_their_slot_are_no_damage(tmp_
     for slot in timers.due(clock.now_ms):
         slot.walk()
         slot.passed(slot.portion(2)[-1].position)
-    timers.stop()
+    timers.stop(NOW_MS)
     timers.prepare_checkpoint(clock.now_ms)()
     assert store.close()
     damaged = Damaged.of(tmp_path)

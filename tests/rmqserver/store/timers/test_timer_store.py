@@ -33,11 +33,19 @@ GOLDEN_OPTIONS = TimerOptions(log_file_size_bytes=1000 * UNIT_SIZE_BYTES)
 
 
 def opened(
-    root: Path, now_ms: int, options: TimerOptions = SMALL, *, clean: bool = True, log_end: int = 1 << 62
+    root: Path,
+    now_ms: int,
+    options: TimerOptions = SMALL,
+    *,
+    clean: bool = True,
+    log_end: int = 1 << 62,
+    newest_ms: int = EVER,
 ) -> TimerStore:
     disk = OsDisk()
     store = TimerStore(TimerPaths.below(str(root)), options, disk, FileCache(disk, 100))
-    log = LogState(log_end, lambda queue_offset: None if clean else queue_offset, EVER, EVER, lambda queue_offset: None)
+    log = LogState(
+        log_end, lambda queue_offset: None if clean else queue_offset, EVER, newest_ms, lambda queue_offset: None
+    )
     store.load(now_ms, log, clean=clean)
     return store
 
@@ -162,6 +170,20 @@ def test_what_a_clock_that_was_ahead_has_passed_stays_passed(tmp_path: Path) -> 
     assert delivered(again, START_MS + 62_000) == [1]
 
 
+def test_what_was_delivered_before_the_clock_went_back_stays_delivered_after_a_clean_stop(tmp_path: Path) -> None:
+    """The log's last record then counts for less than the delivery, whose slots have left the memory."""
+    store = opened(tmp_path, START_MS)
+    for offset, seconds in enumerate([1, 2, 3, 120]):
+        add(store, offset, START_MS + 1000 * seconds, START_MS)
+    assert delivered(store, START_MS + 60_000) == [0, 1, 2]
+    save(store)
+    assert delivered(store, START_MS + 61_000) == []
+    store.stop(START_MS + 1500)
+    save(store)
+    again = opened(tmp_path, START_MS + 1500, newest_ms=START_MS + 1500)
+    assert delivered(again, START_MS + 200_000) == [3]
+
+
 def test_one_full_slot_does_not_hold_the_others_up(tmp_path: Path) -> None:
     store = opened(tmp_path, START_MS)
     for offset in range(1000):
@@ -190,7 +212,7 @@ def test_goes_on_after_a_clean_stop_in_the_middle_of_a_slot(tmp_path: Path) -> N
         add(store, offset, START_MS + 1000, START_MS)
     (slot,) = store.due(START_MS + 2000)
     assert [unit.log_offset for unit in taken_from(slot, 11)] == list(range(11))
-    store.stop()
+    store.stop(EVER)
     store.prepare_checkpoint(0)()
     again = opened(tmp_path, START_MS + 5000)
     assert again.wheel.slot(START_MS // 1000 + 1).message_count == 14
@@ -204,7 +226,7 @@ def test_a_recall_that_came_before_its_target_survives_a_stop_between_them(tmp_p
         add(store, offset, START_MS + 1000, START_MS)
     (slot,) = store.due(START_MS + 2000)
     assert [unit.log_offset for unit in taken_from(slot, 1)] == [1]
-    store.stop()
+    store.stop(EVER)
     save(store)
     (again,) = opened(tmp_path, START_MS + 5000).due(START_MS + 5000)
     assert [unit.log_offset for unit in taken_from(again, 9)] == [2, 3]
@@ -219,7 +241,7 @@ def test_what_was_delivered_behind_a_slot_that_is_not_done_is_taken_out_by_a_sto
         add(store, offset, START_MS + (1000 if offset < 20 else 2000), START_MS)
     first, second = store.due(START_MS + 3000)
     assert (len(taken_from(first, 5)), len(taken_from(second, 5))) == (5, 5)
-    store.stop()
+    store.stop(EVER)
     save(store)
     again = opened(tmp_path, START_MS + 5000)
     assert again.wheel.slot(START_MS // 1000 + 2).message_count == 0
@@ -310,7 +332,7 @@ def test_a_wheel_that_is_gone_is_made_again_from_the_timer_log(tmp_path: Path) -
         add(store, offset, START_MS + 1000 * (1 + offset % 3), START_MS)
     assert delivered(store, START_MS + 2000) == list(range(0, 25, 3))
     add(store, 25, START_MS + 9000, START_MS, is_delete=True)
-    store.stop()
+    store.stop(EVER)
     save(store)
     (tmp_path / "timerwheel").unlink()
     again = opened(tmp_path, START_MS + 2000)
@@ -414,7 +436,7 @@ def test_nothing_is_lost_early_or_twice(tmp_path_factory: pytest.TempPathFactory
             save(store)
             model.since_save.clear()
         elif step == "stop":
-            store.stop()
+            store.stop(EVER)
             save(store)
             model.since_save.clear()
             store = opened(root, model.now_ms)
