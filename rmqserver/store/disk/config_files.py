@@ -216,7 +216,7 @@ class ConfigFiles:
     def _work(self, name: str, job: _Job) -> None:
         try:
             job.do()
-        except OSError as error:
+        except Exception as error:  # whatever it is: without this thread, ``close`` would wait for ever
             with self._changed:
                 if name not in self._jobs:  # else a newer version waits
                     self._failed.setdefault(name, job.again)
@@ -252,9 +252,9 @@ class ConfigFiles:
         path = f"{self.directory}/{name}{BACKUP}"
         replace_file(self._disk, path, data, temporary=temporary, is_private=name in PRIVATE)
 
-    def _report(self, name: str, error: OSError) -> None:
+    def _report(self, name: str, error: Exception) -> None:
         problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
-        _log.error("%s", problem)
+        _log.error("%s", problem, exc_info=None if isinstance(error, OSError) else error)
         if self._on_error is not None:
             self._on_error(problem)
 

@@ -430,8 +430,8 @@ def is_empty(file: File, start: int, end: int) -> bool:
     return True
 
 
-def storage_error(error: OSError, doing: str, path: str) -> StorageError:
-    """An operating system error in the store's words: what failed, where, and what to do about it."""
+def storage_error(error: Exception, doing: str, path: str) -> StorageError:
+    """An error in the store's words: what failed, where, and, if the operating system tells, what to do about it."""
     hints = {
         errno.ENOSPC: "free space on this disk, or move the store to a larger one",
         errno.EACCES: "run as the user that owns the store directory",
@@ -442,6 +442,8 @@ def storage_error(error: OSError, doing: str, path: str) -> StorageError:
         errno.EISDIR: "move it away: a file of the store should be there",
         errno.EIO: "the device reports errors: look at the kernel's log before writing to it again",
     }
+    if not isinstance(error, OSError):
+        return StorageError(f"{doing} {path}: {error!r}")
     text = f"{doing} {path}: {error.strerror or error}"
     found = StorageError(text, hint=hints.get(error.errno or 0))
     found.lacks_room = error.errno in NO_ROOM

@@ -112,3 +112,5 @@ class FileMaker:
                 task()
             except OSError as error:
                 _log.warning("commit log files: %s", error)
+            except Exception:  # without this thread, no removed file would go, and ``stop`` would wait for ever
+                _log.exception("commit log files")

@@ -4,6 +4,7 @@ covers them all. From time to time it also brings consume queues, index and chec
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.log.commit_log import CommitLog
+
+_log = logging.getLogger(__name__)
 
 
 class Doorbell:
@@ -87,8 +90,8 @@ class Flusher:
             self._wanted.release()
 
     def submit(self, job: Callable[[], None]) -> None:
-        """``job`` runs in the thread after the next flush of the log. If it raises OSError, the store stops as after a
-        failed flush."""
+        """``job`` runs in the thread after the next flush of the log. If it fails, the store stops as after a failed
+        flush."""
         self._job = job
         self.is_checkpoint_due = False
         self.request()
@@ -106,7 +109,7 @@ class Flusher:
                 self._bell.ring()
             if job is not None:
                 job()
-        except OSError as error:
+        except Exception as error:  # whatever it is: without this thread, no flush would ever be done
             self.failed(error)
 
     def keep_first_file(self) -> StorageError | None:
@@ -121,10 +124,13 @@ class Flusher:
                 self.failed(error)
         return self.error
 
-    def failed(self, error: OSError) -> None:
+    def failed(self, error: Exception) -> None:
         """A flush failed. It is never tried again, and a mark tells the next start."""
         self._mark_failed(self.flushed_offset)
-        self.error = storage_error(error, "cannot flush", error.filename or self._log.segments.directory)
+        if not isinstance(error, OSError):
+            _log.error("event=flush-failed", exc_info=error)
+        path = getattr(error, "filename", None) or self._log.segments.directory
+        self.error = storage_error(error, "cannot flush", path)
         self._bell.ring()
 
     def _run(self) -> None:

@@ -167,6 +167,20 @@ class FullDisk(OsDisk):
         return super().open(path, create_size_bytes=create_size_bytes, read_only=read_only)
 
 
+def test_a_table_that_cannot_be_made_into_text_is_told_of_and_holds_up_no_other(tmp_path: Path) -> None:
+    """Whatever goes wrong in the thread, it lives on: ``close`` waits for it."""
+    problems: list[StorageError] = []
+    files = ConfigFiles(str(tmp_path), OsDisk(), problems.append)
+    files.save("topics.json", {"a": object()})
+    files.wait_until_saved()
+    assert "topics.json: " in str(problems.pop())
+    files.save("another.json", {"a": 1})
+    files.save("topics.json", {"a": 2})
+    files.close()
+    read = ConfigFiles(str(tmp_path), OsDisk())
+    assert (read.load("another.json"), read.load("topics.json")) == ({"a": 1}, {"a": 2})
+
+
 def test_a_table_saved_now_is_in_its_file_at_return(tmp_path: Path) -> None:
     """There is no background thread here: a killed process leaves exactly these files."""
     files = ConfigFiles(str(tmp_path), OsDisk(), background=False)

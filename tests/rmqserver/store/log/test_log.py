@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import mmap
 import os
+import select
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from rmqserver.store.disk.disk import DiskUsage, File, OsDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.log.commit_log import CommitLog
-from rmqserver.store.log.file_maker import ALLOCATE_AHEAD_BYTES, FileMaker
+from rmqserver.store.log.file_maker import ALLOCATE_AHEAD_BYTES, TASKS_MAX, FileMaker
+from rmqserver.store.log.flusher import Doorbell, Flusher
 from rmqserver.store.log.scan import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, scan, scan_portions
 from rmqserver.store.message_store import MessageStore
 from tests.rmqserver.store.conftest import TINY, MakeStore, put
@@ -70,6 +72,45 @@ def test_the_copy_of_a_log_finds_its_pages_in_memory(device_path: Path) -> None:
     maker.request(maker.allocate_when_past + 1, with_pages=True)
     maker.stop()
     assert bytes_in_memory(file) == FILE_BYTES
+
+
+class FaultyDisk(OsDisk):
+    def usage(self, path: str) -> DiskUsage:
+        raise RuntimeError("a fault of the program")
+
+
+def test_a_fault_in_the_thread_that_makes_files_keeps_it_from_nothing_else(tmp_path: Path) -> None:
+    """Without the thread, ``stop`` would wait for ever for its queue to have room."""
+    disk = FaultyDisk()
+    log = CommitLog(str(tmp_path), FILE_BYTES, disk, FileCache(disk, 4))
+    maker = FileMaker(log, disk)
+    maker.start()
+    maker.started(0, log.segments.make_durable(0))
+    old = [tmp_path / f"{number:020}" for number in range(TASKS_MAX)]
+    for path in old:
+        path.touch()
+        maker.remove(str(path))
+    maker.stop()
+    assert not any(path.exists() for path in old)
+
+
+def test_the_flush_thread_lives_on_after_a_fault_and_says_what_it_was(tmp_path: Path) -> None:
+    """Without it, no message would ever be acknowledged, and nobody would know why."""
+
+    def faulty_job() -> None:
+        raise RuntimeError("a fault of the program")
+
+    disk, bell, marked = OsDisk(), Doorbell(), list[int]()
+    log = CommitLog(str(tmp_path), FILE_BYTES, disk, FileCache(disk, 4))
+    flusher = Flusher(log, bell, marked.append, interval_ms=10_000, checkpoint_interval_ms=10_000)
+    flusher.start()
+    flusher.submit(faulty_job)
+    select.select([bell.fd], [], [])
+    assert "cannot flush" in str(flusher.error)
+    assert "a fault of the program" in str(flusher.error)
+    assert marked == [0]
+    flusher.stop()
+    bell.close()
 
 
 OPTIONS = dataclasses.replace(
