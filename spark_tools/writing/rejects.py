@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -88,7 +89,7 @@ def check_reject_directory(path: str | None) -> None:
 
 def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
     """Writes the rejected rows of all tasks to the file ``path``. RejectedError if there are any and ``path`` is None,
-    or not all were kept, or the sender may send nothing at all."""
+    or not all were kept or written, or the sender may send nothing at all."""
     found = [task for task in tasks if task.count]
     count = sum(task.count for task in found)
     if not count:
@@ -96,7 +97,12 @@ def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
     text = f"{count} of {counted(stored + count, 'row')} rejected, and {stored} stored: {found[0].first}"
     if path is None:
         raise RejectedError(text, hint="onReject=file and rejectPath keep rejected rows, for msg import")
-    _write(path, found)
+    try:
+        _write(path, found)
+    except OSError as error:
+        raise RejectedError(
+            f"{text}; {path} is not written: {error.strerror or error}", hint="the rejected rows are in no file"
+        ) from None
     kept = sum(len(task.rows) for task in found)
     if kept < count:
         limit = f"a task hands back at most {KEPT_MAX_BYTES >> 20} MiB of them"
@@ -107,9 +113,14 @@ def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
 
 def _write(path: str, tasks: Iterable[Rejects]) -> None:
     part = f"{path}.part"
-    with open(part, "wb") as file:
-        for task in tasks:
-            file.writelines(row.line() for row in task.rows)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as file:
+            for task in tasks:
+                file.writelines(row.line() for row in task.rows)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(part)  # the disk may be full
+        raise

@@ -48,6 +48,13 @@ def test_a_task_hands_back_a_bounded_size_and_the_write_fails_beyond_it(tmp_path
     assert kept.body == b"small"
 
 
+def test_a_full_disk_is_told_with_what_is_stored(tmp_path: Path) -> None:
+    (tmp_path / "rejected.part").symlink_to("/dev/full")
+    with pytest.raises(RejectedError, match=r"1 of 99 rows .* and 98 stored: .*/rejected is not written: No space left"):
+        settle([rejects(b"1")], 98, str(tmp_path / "rejected"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_sender_that_may_send_nothing_is_told_although_there_is_a_file(tmp_path: Path) -> None:
     """Its keys may be wrong, which is no fault of the rows."""
     path = tmp_path / "rejected"
