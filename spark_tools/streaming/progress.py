@@ -9,7 +9,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import queue_text
-from rmqreplay.source.pulling import is_passing
+from rmqreplay.source.pulling import is_passing, is_silence
 from spark_tools.spark_worker import tell
 from spark_tools.streaming.offsets import Places
 
@@ -34,8 +34,9 @@ class GroupCommits:
         if monotonic() >= self._again_at_s:
             self._written.clear()
             self._again_at_s = monotonic() + AGAIN_EVERY_S
+        away = set[str]()
         for queue, offset in places.items():
-            if self._written.get(queue) == offset:
+            if self._written.get(queue) == offset or queue.broker_name in away:
                 continue
             try:
                 address = self._cluster.master(queue.topic, queue.broker_name)
@@ -47,5 +48,7 @@ class GroupCommits:
                 if not self._has_failed:
                     tell(f"the offset of {self._group} in {queue_text(queue)} is not written: {error}")
                 self._has_failed = True
+                if is_silence(error):  # to ask for each of its queues would hold the stream
+                    away.add(queue.broker_name)
             else:
                 self._written[queue], self._was_taken = offset, True

@@ -1,5 +1,8 @@
 """What operators see of a stream that waits for messages."""
 
+import os
+import signal
+
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -34,3 +37,32 @@ def test_an_offset_that_its_broker_no_longer_has_is_written_again(
         assert written() == 3, "not at every look"
         clock_s[0] += progress.AGAIN_EVERY_S
         assert written() == 7
+
+
+def test_a_broker_that_does_not_answer_is_asked_once_a_batch(
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen one takes the whole time limit for each of its queues, and holds the stream."""
+    topic, group = fresh("Topic"), fresh("group")
+    with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr, timeout_s=0.2) as cluster:
+        admin.create_topic(server.broker_addr, topic_config(topic, 4))
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        wait_for_route(admin, topic)
+        commits, asked = GroupCommits(cluster, group), list[int]()
+        write = cluster.admin.update_consumer_offset
+
+        def noted(address: str, group: str, topic: str, queue_id: int, offset: int) -> None:
+            asked.append(queue_id)
+            write(address, group, topic, queue_id, offset)
+
+        monkeypatch.setattr(cluster.admin, "update_consumer_offset", noted)
+        places = {MessageQueue(topic, "broker-a", at): 7 for at in range(4)}
+        cluster.master(topic, "broker-a")
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            commits.write(places)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert asked == [0]
+        commits.write(places)
+        assert asked == [0, 0, 1, 2, 3]
