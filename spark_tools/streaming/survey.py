@@ -166,6 +166,8 @@ class QueueSurvey:
     def _queues(self, topics: Sequence[str], away: dict[str, RocketMQError]) -> Iterator[MessageQueue]:
         for topic in topics:
             for broker_name in self._cluster.route(topic):
+                if broker_name in away:
+                    continue
                 try:
                     yield from filter(self.is_wanted, self._cluster.broker_queues(topic, broker_name))
                 except RocketMQError as error:

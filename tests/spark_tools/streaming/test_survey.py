@@ -9,7 +9,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, RequestTimeoutError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import cluster_of
 from spark_tools.source_options import parse_stream_options
@@ -119,6 +119,27 @@ def queue(server: Server, admin: AdminClient, fresh: Fresh) -> MessageQueue:
     resize(admin, server, topic, 1)
     until(lambda: topic in admin.topic_list())
     return MessageQueue(topic, "broker-a", 0)
+
+
+def test_a_broker_that_does_not_answer_is_asked_for_one_topic(
+    server: Server, admin: AdminClient, fresh: Fresh, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen one takes the whole time limit for each of them."""
+    topics = [fresh("Frozen") for _ in range(4)]
+    for topic in topics:
+        resize(admin, server, topic, 1)
+    until(lambda: set(topics) <= set(admin.topic_list()))
+    looking = survey(stack, server.namesrv_addr, ",".join(topics), readTimeoutMs="1")
+    asked = list[str]()
+
+    def silent(_: AdminClient, address: str, topic: str, count: int) -> list[int]:
+        asked.append(topic)
+        raise RequestTimeoutError(f"{address} did not answer")
+
+    monkeypatch.setattr(AdminClient, "queues_past", silent)
+    with pytest.raises(DataLossError, match=r"not all brokers answer \(broker-a: "):
+        looking.look({})
+    assert len(asked) <= 2, "one for each look"
 
 
 def test_a_queue_is_gone_when_its_broker_says_so(

@@ -50,7 +50,7 @@ def test_a_task_hands_back_a_bounded_size_and_the_write_fails_beyond_it(tmp_path
 
 def test_a_full_disk_is_told_with_what_is_stored(tmp_path: Path) -> None:
     (tmp_path / "rejected.part").symlink_to("/dev/full")
-    with pytest.raises(RejectedError, match=r"1 of 99 rows .* and 98 stored: .*/rejected is not written: No space left"):
+    with pytest.raises(RejectedError, match=r"1 of 99 rows .*, and 98 stored: .* is not written: No space left"):
         settle([rejects(b"1")], 98, str(tmp_path / "rejected"))
     assert list(tmp_path.iterdir()) == []
 
