@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rmqproto.errors import UsageError
-from rmqproto.hosts import NAMESRV_PORT, SEPARATOR, is_host, is_port, not_a_port, with_port
+from rmqproto.hosts import NAMESRV_PORT, split_address, with_port
 
 
 def parse_addresses(text: str, default_port: int | None = None) -> list[str]:
@@ -32,20 +32,6 @@ def parse_addresses(text: str, default_port: int | None = None) -> list[str]:
 def parse_namesrvs(text: str) -> list[str]:
     """Addresses of name servers, which may lack their port."""
     return parse_addresses(text, NAMESRV_PORT)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port; the brackets of an IPv6 host are taken off. UsageError for anything else."""
-    host, colon, port = address.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or "/" in host or not is_host(host) or not is_port(port):
-        if port.isdecimal() and not is_port(port) and is_host(host):
-            raise UsageError(f"{address!r} is not an address: {not_a_port(port)}")
-        hint = "Several addresses are joined by semicolons, where an option takes several."
-        if SEPARATOR.search(host) is None:
-            hint = "Write host:port, for example 127.0.0.1:9876."
-        raise UsageError(f"{address!r} is not an address", hint=hint)
-    return host, int(port)
 
 
 # --- another way to an address --------------------------------------------------------------------------------------

@@ -210,37 +210,41 @@ class _Pool:
     def exchange(self, frames: bytes, opaques: Sequence[int], code: int, deadline_s: float) -> list[Command]:
         """Sends the frames on a connection of its own, and waits for the answers to ``opaques``; to none, it does not
         wait."""
-        interrupts, label = self._interrupts, request_label(code)
+        interrupts = self._interrupts
         try:
             while True:
-                taken = self._taken(interrupts, label, deadline_s, may_repeat=code in READING_CODES)
+                taken = self._taken(interrupts, code, deadline_s)
                 with contextlib.suppress(_TurnedAwayError), taken as connection:
                     return connection.exchange(frames, opaques, deadline_s)
         except TimeoutError:
             raise RequestTimeoutError(
-                f"{self._address} did not answer {label} in time",
+                f"{self._address} did not answer {request_label(code)} in time",
                 hint=OUTCOME_UNKNOWN if self._has_spoken else f"{_SILENCE} {OUTCOME_UNKNOWN}",
             ) from None
         except OSError as error:
             what = "was cancelled" if interrupts != self._interrupts else f"failed: {reason(error)}"
-            raise ConnectError(f"{label} to {self._address} {what}", address=self._address) from None
+            raise ConnectError(f"{request_label(code)} to {self._address} {what}", address=self._address) from None
 
     @contextlib.contextmanager
-    def _taken(
-        self, interrupts: int, label: str, deadline_s: float, *, may_repeat: bool
-    ) -> Iterator[BlockingConnection]:
-        """A connection that nobody else uses meanwhile. It is kept, unless there is an error or an interrupt."""
-        connection = self._take(interrupts, label, deadline_s)
+    def _taken(self, interrupts: int, code: int, deadline_s: float) -> Iterator[BlockingConnection]:
+        """A connection that nobody else uses meanwhile. It is kept, unless there is an error or an interrupt. One that
+        is opened beside others has half of the time, so that those can still serve where a full queue or a firewall
+        leaves it without an answer."""
+        connection = self._take(interrupts, code, deadline_s)
         keeps = False
         try:
             if not connection.is_connected:
-                self._open(connection, deadline_s)
+                with self._lock:
+                    is_first = len(self._used) + len(self._idle) == 1
+                connection.open(deadline_s if is_first else (time.monotonic() + deadline_s) / 2)
+                with self._lock:
+                    self._changed.notify_all()  # the next one may be opened
             if interrupts != self._interrupts:
                 raise ConnectionError("cancelled")
             yield connection
             keeps = True
         except (ConnectionError, ConnectError):
-            may_repeat = may_repeat or not connection.is_connected
+            may_repeat = code in READING_CODES or not connection.is_connected
             if interrupts == self._interrupts and self._was_turned_away(connection) and may_repeat:
                 raise _TurnedAwayError from None
             raise
@@ -254,30 +258,17 @@ class _Pool:
                     connection.close()
                 self._changed.notify_all()
 
-    def _open(self, connection: BlockingConnection, deadline_s: float) -> None:
-        """Opens a connection. Beside others it has half of the time, so that those can still serve where a full queue
-        or a firewall leaves it without an answer."""
-        with self._lock:
-            is_first = self._others_count() == 0
-        connection.open(deadline_s if is_first else (time.monotonic() + deadline_s) / 2)
-        with self._lock:
-            self._changed.notify_all()  # the next one may be opened
-
     def _was_turned_away(self, connection: BlockingConnection) -> bool:
         """Whether the server did not take a new connection, or closed it, while others are open. Then no more are
         opened beside those."""
         with self._lock:
-            others_count = self._others_count()
+            others_count = len(self._used) + len(self._idle) - 1
             is_turned_away = others_count > 0 and not connection.has_spoken
             if is_turned_away:
                 self._connections_max = others_count
             return is_turned_away
 
-    def _others_count(self) -> int:
-        """How many connections there are beside one that is in use."""
-        return len(self._used) - 1 + len(self._idle)
-
-    def _take(self, interrupts: int, label: str, deadline_s: float) -> BlockingConnection:
+    def _take(self, interrupts: int, code: int, deadline_s: float) -> BlockingConnection:
         """An idle connection, or a new one that is to be opened."""
 
         def may_take() -> bool:
@@ -285,7 +276,8 @@ class _Pool:
 
         with self._lock:
             if not self._changed.wait_for(may_take, max(0.0, deadline_s - time.monotonic())):
-                raise RequestTimeoutError(f"{self._address} is still busy with earlier requests; {label} was not sent")
+                busy = f"{self._address} is still busy with earlier requests"
+                raise RequestTimeoutError(f"{busy}; {request_label(code)} was not sent")
             if interrupts != self._interrupts:
                 raise ConnectionError("cancelled")
             while self._idle:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import anyio
 
-from rmqclient.addresses import split_address
 from rmqclient.message import Message, ReceivedMessage
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PushReplyHeader
+from rmqproto.hosts import split_address
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, body_crc, host_bytes
 from rmqproto.names import reply_topic

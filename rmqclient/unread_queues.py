@@ -1,13 +1,10 @@
 """Queues that keep messages although consumers do not read them: those past a topic's read queues. Brokers refuse pulls
 of them. Their messages are read by the units of the consume queue (321), one after another (33).
-
-After a topic was given fewer queues, the broker goes on keeping the messages of the others, but lists no queue past
-both counts. Such queues are looked for, id after id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
@@ -23,35 +20,14 @@ from rmqproto.message.record import decode_record_untrusted
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 
-GAP_MAX = 16
-"""So many queue ids in a row without a queue end the search for queues past a topic's counts."""
-
 Ask = Callable[[RequestCode, Header], Command]
 """Asks one broker. Errors as of ``BlockingClient.request``."""
-
-AskAll = Callable[[RequestCode, Sequence[Header], Collection[int]], Sequence[Command]]
-"""Asks one broker several questions at once. Errors as of ``BlockingClient.request_all``."""
 
 
 def _is_unread(error: RefusedError) -> bool:
     """Whether a pull was refused because its queue is not among the topic's read queues."""
     codes = (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)  # brokers before 5.0 answer with the second
     return error.code in codes and error.remark.startswith("queueId[") and "is illegal" in error.remark
-
-
-def queues_past(ask_all: AskAll, topic: str, queue_nums: int) -> list[int]:
-    """The ids of queues that a broker keeps past a topic's counts; ``queue_nums`` is the larger one. A queue further
-    than GAP_MAX past all others is not found."""
-    found: list[int] = []
-    asked_end = queue_nums
-    while asked_end < (end := (found[-1] + 1 if found else queue_nums) + GAP_MAX):
-        ids = range(asked_end, end)
-        # Not by their ends: Apache's broker would create the queues that are asked for.
-        headers = [QueryConsumeQueueHeader(topic=topic, queue_id=queue_id, index=0, count=1) for queue_id in ids]
-        answers = ask_all(RequestCode.QUERY_CONSUME_QUEUE, headers, (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR))
-        found += [id for id, answer in zip(ids, answers, strict=True) if answer.code == ResponseCode.SUCCESS]
-        asked_end = end
-    return found
 
 
 def queues_past_unknown(topic: str, queue_nums: int, broker_name: str, error: RocketMQError) -> str:

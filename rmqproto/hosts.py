@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rmqproto.errors import UsageError
+
 NAMESRV_PORT, BROKER_PORT = 9876, 10911
 """Where Apache's servers listen if nothing else is set."""
 
@@ -23,6 +25,20 @@ def not_a_port(text: str) -> str:
     """What is said of any other text that stands in the place of a port."""
     shown = text if len(text) <= _SHOWN_MAX_CHARS else f"{text[:_SHOWN_MAX_CHARS]}..."
     return f"{shown!r} is not a port from 1 to {PORT_MAX}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port; the brackets of an IPv6 host are taken off. UsageError for anything else."""
+    host, colon, port = address.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or "/" in host or not is_host(host) or not is_port(port):
+        if port.isdecimal() and not is_port(port) and is_host(host):
+            raise UsageError(f"{address!r} is not an address: {not_a_port(port)}")
+        hint = "Several addresses are joined by semicolons, where an option takes several."
+        if SEPARATOR.search(host) is None:
+            hint = "Write host:port, for example 127.0.0.1:9876."
+        raise UsageError(f"{address!r} is not an address", hint=hint)
+    return host, int(port)
 
 
 def is_loopback(host: str) -> bool:

@@ -96,7 +96,7 @@ class Call(CallContext):
     def _where(self) -> tuple[str | None, str]:
         """The context, if it counts, and the name servers."""
         context = self.settings.counting_context()
-        return None if context is None else context.name, self._namesrv_text
+        return None if context is None else context.name, self.settings.setting("namesrv_addr").value
 
     def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:
         """Records how the command went, if it has an entry in the log of changes."""
@@ -186,10 +186,10 @@ class Call(CallContext):
         from rmqadmin.core.deadline_client import OnceClient  # 50 ms, which `explain` and usage errors do not need
 
         admin = OnceClient(
-            self._namesrv_text,
+            self.settings.setting("namesrv_addr").value,
             timeout_s=self.settings.setting("timeout_s").value,
             read_only=self.dry_run,
-            before_change=self.permission.check,
+            before_change=lambda: self.permission.check(),
             before_namesrv=self._tell_default_namesrv,
             client=self.connections,
         )

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.cli.invocation import Invocation
-from rmqadmin.cli.options.common_options import CommonOptions, color_of
+from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.output_format import DOCUMENTS, Color, Format
+from rmqadmin.cli.output.output_format import DOCUMENTS, Color, Format, parse_format
 from rmqadmin.core.contexts.context import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import guards
 from rmqclient.addresses import parse_namesrvs
+from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
 
 
 N = TypeVar("N")
+
+
+def color_of(option: Color, settings: EffectiveSettings) -> Color:
+    """``--color``, else the settings. UsageError for an invalid word in the file."""
+    if option is not Color.AUTO:
+        return option
+    setting = settings.setting("color")
+    try:
+        return Color(setting.value)
+    except ValueError:
+        raise UsageError(f"{setting.source}: color must be one of {', '.join(Color)}") from None
 
 
 _told_overruled: list[object] = []
@@ -81,8 +93,21 @@ class CallContext:
 
     @cached_property
     def format(self) -> Format:
-        """How the answer is shown. UsageError, as from ``color``."""
-        return self._options.format(self.invocation.format_option, self.settings)
+        """How the answer is shown: ``--output``, else ``-o`` before the command, else the settings. UsageError, as from
+        ``color``."""
+        said, before_command = self._options.output, self.invocation.format_option
+        if self._options.json_fields is not None:
+            if said is not None or before_command is not None:
+                raise UsageError("--json is a format of its own", hint="Leave out --output.")
+            return Format.JSON
+        if self._options.jq is not None:
+            raise UsageError("--jq needs --json FIELDS")
+        if said is not None:
+            return parse_format(said, "--output")
+        if before_command is not None:
+            return parse_format(before_command, "-o")
+        setting = self.settings.setting("output")
+        return parse_format(setting.value, setting.source)
 
     @cached_property
     def color(self) -> Color:
@@ -140,16 +165,12 @@ class CallContext:
         """The name servers as written, for callers that ask them without ``admin``. If none is given: this machine,
         with a notice."""
         self._tell_default_namesrv()
-        return self._namesrv_text
+        return str(self.settings.setting("namesrv_addr").value)
 
     @property
     def namesrv_addrs(self) -> list[str]:
         """The addresses in ``namesrv_addr``, one by one."""
         return parse_namesrvs(self.namesrv_addr)
-
-    @property
-    def _namesrv_text(self) -> str:
-        return str(self.settings.setting("namesrv_addr").value)
 
     def _tell_default_namesrv(self) -> None:
         """Gives a notice, once, before the default name server is asked. Commands that ask only a broker or a

@@ -9,8 +9,8 @@ from rmqadmin.cli.call import Call
 from rmqadmin.core.access.users import without_effect
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, carry_out, plan_each, rows_of, take, targets_done, warn
-from rmqclient.addresses import split_address
 from rmqproto.errors import NotFoundError
+from rmqproto.hosts import split_address
 
 Question = tuple[str, str]
 """What is done, for a person to confirm once the warnings were shown, and the name to type (``Call.confirm``)."""

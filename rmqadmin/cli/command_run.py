@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -13,9 +14,8 @@ from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import AS_USUAL, Look, ask_columns, pick_fields
-from rmqadmin.cli.output.output_format import Format
-from rmqadmin.cli.output.rendering import write
-from rmqadmin.cli.parsing.registry_command import result_types
+from rmqadmin.cli.output.output_format import JSON_FORMATS, Format
+from rmqadmin.cli.output.rendering import schema, write
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.results import Result
@@ -44,16 +44,20 @@ def run_command(
     common = invocation.filled(common)
     call = Call(entry.name, common, invocation, arguments)
     format = call.format
-    if format is Format.MQADMIN and not entry.is_mqadmin and entry.effect in CHANGING | {Effect.SETTINGS}:
+    invocation.as_json = format in JSON_FORMATS
+    if format is Format.SCHEMA and entry.effect is not Effect.SCREEN:
+        sys.stdout.write(schema(entry.result_types()))
+        return ExitCode.OK
+    if call.as_mqadmin and not entry.is_mqadmin and entry.effect in CHANGING | {Effect.SETTINGS}:
         raise UsageError(  # before anything is done, not when it is to be shown
             f"mqadmin has no command {entry.name}: nothing was done",
             hint="Use another format, for example --output table.",
         )
     picked, asked = None, AS_USUAL
     if common.json_fields is not None:
-        picked = pick_fields(common.json_fields, common.jq, result_types(entry))
+        picked = pick_fields(common.json_fields, common.jq, entry.result_types())
     if common.columns is not None or common.no_header:
-        asked = ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
+        asked = ask_columns(common.columns, format, entry.result_types(), has_header=not common.no_header)
     look = Look(format, call.color, asked, picked)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
@@ -65,27 +69,35 @@ def run_command(
             if entry.effect is Effect.SCREEN:
                 return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
             if interval_s is None:
-                result = _asked(ask, call)
-                _show(result, entry, look, invocation)
+                result = ask(call)
+                write(result, entry.name, look, with_pager=invocation.with_pager)
             else:
                 from rmqadmin.cli.watch import parse_until, watch
 
                 until = parse_until(common.until) if common.until is not None else None
-                result = watch(lambda: _asked(ask, call), entry.name, look, interval_s, until, call.answers_problem)
+
+                def ask_again() -> Result:
+                    call.forget_answers()
+                    return ask(call)
+
+                result = watch(ask_again, entry.name, look, interval_s, until, call.answers_problem)
             call.end_trail(result)
         except BaseException as error:
-            call.end_trail(result, error)
-            if isinstance(error, RocketMQError):
+            failure = _failure(error, result, call)
+            call.end_trail(result, failure)
+            if isinstance(failure, RocketMQError):
                 from rmqadmin.cli.parsing.meant_names import advise
 
-                advise(error, call, names())
+                advise(failure, call, names())
+            if failure is not error:
+                raise failure from None
             raise
     return _exit_status(result, call)
 
 
 def _exit_status(result: Result, call: Call) -> int:
     """The exit status of a result that was shown. What is wrong in it is an error: PartlyFailedError, DamageError."""
-    remark, status = result.remark(), result.exit_status()
+    remark, status, problem, damage = result.remark(), result.exit_status(), result.problem(), result.damage()
     if remark is not None:
         diagnostics.notice(remark)
     silent = call.answers_problem()
@@ -93,7 +105,7 @@ def _exit_status(result: Result, call: Call) -> int:
         if silent is not None:
             diagnostics.notice(silent)
         return status
-    problem, damage = result.problem() or silent, result.damage()
+    problem = problem or silent
     if problem is not None:
         raise result.cause() or PartlyFailedError(problem)
     if damage is not None:
@@ -101,23 +113,13 @@ def _exit_status(result: Result, call: Call) -> int:
     return ExitCode.OK
 
 
-def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
-    """The answer. PartlyFailedError if something was not found but some brokers did not answer: they may have it."""
-    call.forget_answers()
-    try:
-        return ask(call)
-    except NotFoundError as error:
-        problem = call.answers_problem()
-        if problem is None:
-            raise
-        raise PartlyFailedError(f"{error}, as far as is known: {problem}") from None
-
-
-def _show(result: Result, entry: Entry, look: Look, invocation: Invocation) -> None:
-    try:
-        write(result, entry.name, look, with_pager=invocation.with_pager)
-    except (RocketMQError, OSError, KeyboardInterrupt) as error:
-        said = None if isinstance(error, UsageError) else result.stopped_by(error)
-        if said is not None:
-            diagnostics.notice(said)
-        raise
+def _failure(error: BaseException, result: Result | None, call: Call) -> BaseException:
+    """The error that the command ends with: PartlyFailedError if something was not found but some brokers did not
+    answer, for they may have it. Says what was done although its result could not be shown."""
+    said = None if result is None or isinstance(error, UsageError) else result.stopped_by(error)
+    if said is not None:
+        diagnostics.notice(said)
+    silent = call.answers_problem()
+    if isinstance(error, NotFoundError) and silent is not None:
+        return PartlyFailedError(f"{error}, as far as is known: {silent}")
+    return error

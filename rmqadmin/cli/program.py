@@ -25,11 +25,6 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.version import PIPE_CLOSED, print_version
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        raise typer.Exit(print_version())
-
-
 def root(
     ctx: typer.Context,
     format: Annotated[
@@ -48,11 +43,11 @@ def root(
         bool, typer.Option("-q", "--quiet", help="Show errors and questions, but no notices or progress.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Every mqadmin command, and what mqadmin lacks. COMMAND -h has examples."""
+    if version:
+        raise typer.Exit(print_version())
     invocation = invocation_of(ctx)
     invocation.choose(format)
     invocation.context_option = context
@@ -77,7 +72,6 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
     """Runs one command line; the exit status. ``before``: what a shell has set for all its lines."""
     invocation = Invocation() if before is None else copy(before)
     session, is_quiet = invocation.session, invocation.is_quiet
-    diagnostics.be_quiet(is_quiet)
     try:
         app = build_app() if session is None else session.app(build_app)
         code = app.main(list(map(as_utf8, argv)), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)

@@ -6,9 +6,20 @@ importing all of them costs more than most commands do. ``updateTopic`` of the f
 line here and that function.
 """
 
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable
 from enum import Enum
+from importlib import import_module
+from types import UnionType
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rmqadmin.core.results import Result
 
 
 class Effect(Enum):
@@ -64,16 +75,21 @@ class Entry(msgspec.Struct, frozen=True):
         return " " in self.name
 
     @property
-    def module(self) -> str:
-        return f"rmqadmin.commands.{self.file}"
-
-    @property
     def function(self) -> str:
-        found, before = "", ""
-        for one in self.name.replace(" ", "_").replace("-", "_"):
-            found += f"_{one}" if one.isupper() and (before.islower() or before.isdigit()) else one
-            before = one
-        return found.lower()
+        return re.sub("[ -]|(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
+
+    def load(self) -> Callable[..., Result]:
+        """The command's function. Imports its file."""
+        name = self.function
+        function: Callable[..., Result] = getattr(import_module(f"rmqadmin.commands.{self.file}"), name)
+        return function
+
+    def result_types(self) -> list[type[Result]]:
+        """The types of its answers, from the function's return annotation; none of one that takes the terminal."""
+        if self.effect is Effect.SCREEN:
+            return []
+        annotation = typing.get_type_hints(self.load())["return"]
+        return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
 
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
-from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
+from rmqproto.hosts import split_address
 
 if TYPE_CHECKING:
     from rmqproto.bodies.statistics import TopicOffset

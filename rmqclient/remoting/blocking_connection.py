@@ -8,10 +8,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rmqclient.addresses import AddressMap, split_address
+from rmqclient.addresses import AddressMap
 from rmqclient.remoting.requests import CONNECT_HINT, encode_not_supported
 from rmqclient.tls import shake_hands
 from rmqproto.errors import NotConnectedError, ProtocolError
+from rmqproto.hosts import split_address
 from rmqproto.wire.command import Command, FrameReader
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ class BlockingConnection:
         """Not yet connected. ``tls`` and ``address_map`` as for ``BlockingClient``."""
         self._tls = tls
         self._address = address
-        self._host, _ = split_address(address)
+        self._address_map = address_map
         self._endpoint = address_map.endpoint(address)
-        self._by_way = address_map.by_way(address)
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
         self.is_connected = False
@@ -62,14 +62,15 @@ class BlockingConnection:
                 error = failure
                 self.close()
         raise NotConnectedError(
-            f"cannot connect to {self._address}{self._by_way}: {reason(error)}",
+            f"cannot connect to {self._address}{self._address_map.by_way(self._address)}: {reason(error)}",
             address=self._address,
             hint=CONNECT_HINT,
         )
 
     def _secure(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> None:
         plain.settimeout(_left_s(deadline_s))
-        self._socket = secured = tls.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)
+        host, _ = split_address(self._address)
+        self._socket = secured = tls.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
         shake_hands(secured, self._address)
 
     def is_still_open(self) -> bool:

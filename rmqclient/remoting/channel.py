@@ -22,10 +22,10 @@ import anyio.lowlevel
 import trio
 from anyio.abc import TaskGroup
 
-from rmqclient.addresses import split_address
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.requests import OPAQUE_MASK
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError, UsageError
+from rmqproto.hosts import split_address
 from rmqproto.wire.command import Command, FrameReader
 
 RECEIVE_SIZE_BYTES = 256 * 1024

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import anyio
 from anyio.abc import TaskGroup
 
-from rmqclient.addresses import parse_namesrvs, split_address
+from rmqclient.addresses import parse_namesrvs
 from rmqclient.message import Message
 from rmqclient.remoting.channel import resolved
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
@@ -24,6 +24,7 @@ from rmqproto.bodies.groups import Heartbeat
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.headers.consuming import UnregisterClientHeader
+from rmqproto.hosts import split_address
 from rmqproto.wire import fastjson
 from rmqproto.wire.credentials import Credentials
 

@@ -45,9 +45,10 @@ def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -
     ProtocolError for anything but JSON in fastjson's dialect, and for a member of the wrong type.
     """
     whole(type)
-    for standard in (_as_it_is, _with_quoted_keys):
+    for is_odd in (False, True):
         try:
-            return msgspec.json.decode(standard(data), type=type, strict=False, dec_hook=_object_map_hook)
+            standard = _with_quoted_keys(data) if is_odd else data
+            return msgspec.json.decode(standard, type=type, strict=False, dec_hook=_object_map_hook)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             pass  # not strict JSON, or a real error: the lenient parser decides
     value = parse_untrusted(data)
@@ -63,10 +64,6 @@ _JSON_WORDS = {"`str`": "`text`", "`int`": "`number`", "`float`": "`number`", "`
 def _in_json_words(error: msgspec.ValidationError) -> str:
     """The error's text without the names of Python's types: it is answered to clients in any language."""
     return re.sub(r"`(?:str|int|float|bool)`", lambda name: _JSON_WORDS[name[0]], str(error))
-
-
-def _as_it_is(data: bytes | bytearray | memoryview | str) -> bytes | bytearray | memoryview | str:
-    return data
 
 
 _ODD_KEY = rb'(?<=[{,])(?:\{"[^{}]*\}|-?\d+)(?=:)'

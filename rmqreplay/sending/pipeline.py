@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqclient.addresses import NO_MAP, AddressMap, split_address
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.remoting.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request
 from rmqclient.tls import shake_hands
 from rmqproto.errors import ConnectError, ProtocolError
+from rmqproto.hosts import split_address
 from rmqproto.wire.command import Command, FrameReader
 from rmqproto.wire.credentials import Credentials
 

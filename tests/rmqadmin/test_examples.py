@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from rmqadmin.cli.parsing.command_building import help_parts
 from rmqadmin.cli.parsing.command_tree import all_commands
-from rmqadmin.cli.parsing.registry_command import help_parts, load_function
 from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
@@ -47,7 +47,7 @@ EXAMPLES = [
     example
     for entry in ENTRIES
     if entry.effect is not Effect.SCREEN and entry.file not in OF_RMQSERVER_OR_LOAD
-    for example in help_parts(load_function(entry))[1]
+    for example in help_parts(entry.load())[1]
     if entry.name not in STATIC
     if " spark-" not in example and "/data/store" not in example
 ]

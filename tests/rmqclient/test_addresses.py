@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, parse_addresses, split_address, split_rules
+from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, parse_addresses, split_rules
 from rmqclient.admin import AdminClient
 from rmqclient.admin.caller import config_request, config_values_untrusted
 from rmqclient.consuming.start import ConsumeFrom
@@ -13,6 +13,7 @@ from rmqclient.message import Message
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.errors import UsageError
+from rmqproto.hosts import split_address
 from rmqproto.java import java_properties
 from tests.rmqclient.collector import Collector, until
 from tests.support.processes import free_ports

@@ -206,13 +206,12 @@ def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Paramet
     command's other options. ``-o`` is short for ``--output`` unless it is among them. If mqadmin has an option that
     ``--json`` is a prefix of, ``--json`` means that one; ``--until`` of a range of times is not that of ``--watch``."""
     names = [*(["interval_s"] if entry.has_interval else []), *_FIELDS_BY_EFFECT[entry.effect]]
-    has_own_o = OUTPUT_SHORT in own
+    parameters = {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
     if entry.is_mqadmin and any(spelling.startswith("--json") for spelling in own):
         names = [name for name in names if name not in ("json_fields", "jq")]
     if "--until" in own:
         names = [name for name in names if name != "until"]
-    parameters = {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
-    if not has_own_o:
+    if OUTPUT_SHORT not in own:
         output = parameters["output"]
         kind, value, option = typing.get_args(output.annotation)
         short = typer.Option(OUTPUT_SHORT, *spellings_of(output), metavar=option.metavar, help=option.help)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from rmqadmin.cli.output.output_format import Color, Format, parse_format
+from rmqadmin.cli.output.output_format import Format
 from rmqadmin.core.contexts.context import (
     ASKED_AT_ONCE_DEFAULT,
     ASKED_AT_ONCE_MAX,
@@ -23,7 +23,6 @@ from rmqadmin.core.contexts.context import (
     SECONDS_MAX,
     TIMEOUT_DEFAULT_S,
 )
-from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings
@@ -238,35 +237,9 @@ class CommonOptions(OptionGroup, frozen=True):
         flags["address_map"] = tuple(self.address_map) if self.address_map else None
         return EffectiveSettings(flags, context_flag=self.context)
 
-    def format(self, before_command: str | None, settings: EffectiveSettings) -> Format:
-        """``--output``, else ``-o`` before the command, else the settings. UsageError."""
-        if self.json_fields is not None:
-            if self.output is not None or before_command is not None:
-                raise UsageError("--json is a format of its own", hint="Leave out --output.")
-            return Format.JSON
-        if self.jq is not None:
-            raise UsageError("--jq needs --json FIELDS")
-        if self.output is not None:
-            return parse_format(self.output, "--output")
-        if before_command is not None:
-            return parse_format(before_command, "-o")
-        setting = settings.setting("output")
-        return parse_format(setting.value, setting.source)
-
 
 SERVER_OPTIONS = (
     "namesrv_addr", "context", "access_key", "secret_key", "tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
     "address_map", "timeout_s", "parallel",
 )  # fmt: skip
 """The fields of ``CommonOptions`` about how servers are reached."""
-
-
-def color_of(option: Color, settings: EffectiveSettings) -> Color:
-    """``--color``, else the settings. UsageError for an invalid word in the file."""
-    if option is not Color.AUTO:
-        return option
-    setting = settings.setting("color")
-    try:
-        return Color(setting.value)
-    except ValueError:
-        raise UsageError(f"{setting.source}: color must be one of {', '.join(Color)}") from None

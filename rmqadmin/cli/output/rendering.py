@@ -228,7 +228,7 @@ def _table(
     if format is not Format.WIDE:
         yield from result.lines_below(view.width)
     if layout is not None:
-        yield layout.foot()
+        yield from layout.foot()
 
 
 def _layout(

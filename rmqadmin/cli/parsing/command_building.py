@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
 from rmqadmin.cli.parsing.meant_names import given_names
-from rmqadmin.cli.parsing.registry_command import RegistryCommand, declared_parameters, help_text, load_function
+from rmqadmin.cli.parsing.registry_command import RegistryCommand
 from rmqadmin.cli.registry import Entry
 from rmqproto.errors import UsageError
 
@@ -48,8 +48,8 @@ TYPER_SETTINGS: dict[str, Any] = {
 
 def build_command(entry: Entry) -> RegistryCommand:
     """A Typer command made from the command's function: its own options, then the shared ones."""
-    function = load_function(entry)
-    declared = declared_parameters(function)
+    function = entry.load()
+    declared, (text, examples) = declared_parameters(function), help_parts(function)
     groups = {parameter.name: group for parameter in declared if (group := group_of(parameter)) is not None}
     own = [
         option
@@ -83,11 +83,11 @@ def build_command(entry: Entry) -> RegistryCommand:
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     invoke.__annotations__ = {}
     app = typer.Typer(**TYPER_SETTINGS)
-    help = help_text(entry, function)
+    # After \b, Typer does not join lines.
+    help = "\n".join([entry.summary, "", text, "", "\b", "Examples:", *(f"  {line}" for line in examples)])
     app.command(entry.name, cls=RegistryCommand, help=help, context_settings=HELP_SETTINGS)(invoke)
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
-    command.cluster_option = next(iter(marked_options(OF_CONTEXT, own)), None)
     command.secret_options = marked_options(Value.SECRET, [*own, *shared])
     command.values = {parameter.name: value_of(parameter) for parameter in [*own, *shared]}
     for param in command.params:
@@ -98,6 +98,17 @@ def build_command(entry: Entry) -> RegistryCommand:
     command.long_options = marked_options(LONG, own)
     command.general_options = frozenset(spellings_of(parameter)[-1] for parameter in shared) - {"--interval"}
     return command
+
+
+def declared_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a command's function, without the Call."""
+    return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+
+
+def help_parts(function: Callable[..., Any]) -> tuple[str, list[str]]:
+    """What a command's docstring says, and its examples, which are the last paragraph."""
+    text, _, examples = (inspect.getdoc(function) or "").rpartition("\n\n")
+    return text, [line.strip() for line in examples.splitlines()]
 
 
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:
@@ -129,16 +140,20 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
     """The values of a command's own options, as the command needs them: names without the blanks around them, as
-    mqadmin takes them. Errors as of ``core.servers.meant_brokers`` and of ``targets.only_cluster``. No server is asked
-    if nothing is left open. UsageError for names joined by commas."""
-    found = dict(values)
+    mqadmin takes them. A cluster that the context says is put into ``values``, as if it had been typed. Errors as of
+    ``core.servers.meant_brokers`` and of ``targets.only_cluster``. No server is asked if nothing is left open.
+    UsageError for names joined by commas."""
     _require_one_name(call.command, own, values)
     instead = [each for each in own if set(spellings_of(each)) & INSTEAD_OF_CLUSTER]
+    is_open = not any(values.get(each.name) for each in instead)
+    found = dict(values)
     for parameter in own:
         marks = typing.get_args(parameter.annotation)
         value = values.get(parameter.name)
+        if value is None and OF_CONTEXT in marks and is_open:
+            value = values[parameter.name] = found[parameter.name] = call.settings.setting("cluster").value
         if isinstance(value, str) and value_of(parameter) in _TRIMMED:
             value = found[parameter.name] = value.strip()
         if isinstance(value, str) and (A_BROKER in marks or A_BROKER_NAME in marks):
@@ -146,7 +161,7 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
 
             meant = meant_brokers.broker_addr_of if A_BROKER in marks else meant_brokers.broker_name_of
             found[parameter.name] = meant(call.admin, value)
-        if value is None and OR_THE_ONLY in marks and not any(values.get(each.name) for each in instead):
+        if value is None and OR_THE_ONLY in marks and is_open:
             from rmqadmin.core.targets import only_cluster
 
             needed = [name for each in (*instead, parameter) if (name := spellings_of(each)[0]) != "--all-clusters"]

@@ -11,8 +11,7 @@ import msgspec
 from rmqadmin.cli import program, registry
 from rmqadmin.cli.options.common_options import Value, value_of
 from rmqadmin.cli.output.output_format import Format
-from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.registry_command import help_parts, load_function, result_types
+from rmqadmin.cli.parsing.command_building import build_command, help_parts
 from rmqadmin.cli.registry import Entry
 from rmqadmin.core.results import Result
 
@@ -60,7 +59,7 @@ def all_commands() -> tuple[CommandInfo, ...]:
 
 def describe(entry: Entry) -> CommandInfo:
     command = build_command(entry)
-    text, examples = help_parts(load_function(entry))
+    text, examples = help_parts(entry.load())
     shared = {*command.general_options}
     return CommandInfo(
         entry=entry,
@@ -76,7 +75,7 @@ def describe(entry: Entry) -> CommandInfo:
             for param in command.params
             if param.param_type_name == "argument"
         ),
-        results=tuple(result_types(entry)),
+        results=tuple(entry.result_types()),
     )
 
 

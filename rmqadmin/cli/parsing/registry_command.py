@@ -1,12 +1,9 @@
 """A command before Typer sees its arguments: mqadmin's spellings are made canonical, and what holds for every command
 is checked and filled in."""
 
-import inspect
 import itertools
 import sys
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from types import UnionType
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -16,13 +13,12 @@ from typer.core import TyperCommand
 from rmqadmin.cli.invocation import Invocation, invocation_of
 from rmqadmin.cli.options.command_options import (
     IMPLIED_VALUES,
-    INSTEAD_OF_CLUSTER,
     MQADMIN_OPTIONS,
     OUTPUT_SHORT,
     options_for,
     spellings_of,
 )
-from rmqadmin.cli.options.common_options import CommonOptions, Value
+from rmqadmin.cli.options.common_options import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import columns_hint, fields_hint
 from rmqadmin.cli.output.output_format import JSON_FORMATS, Format
@@ -38,43 +34,8 @@ from rmqadmin.cli.parsing.mqadmin_argv import (
     pasted_hint,
 )
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
-from rmqadmin.core.results import Result
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, check_range, decimal_number, is_whole
-
-
-def load_function(entry: Entry) -> Callable[..., Result]:
-    """Imports the command's module and returns its function."""
-    from importlib import import_module
-
-    function: Callable[..., Result] = getattr(import_module(entry.module), entry.function)
-    return function
-
-
-def result_types(entry: Entry) -> list[type[Result]]:
-    """The result types of a command, from its return annotation. Empty for a command that takes over the terminal."""
-    annotation = typing.get_type_hints(load_function(entry))["return"]
-    if entry.effect is Effect.SCREEN:
-        return []
-    return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
-
-
-def declared_parameters(function: Callable[..., Result]) -> list[inspect.Parameter]:
-    """The parameters of a command's function, without the Call."""
-    return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-
-
-def help_parts(function: Callable[..., Any]) -> tuple[str, list[str]]:
-    """What a command's docstring says, and its examples, which are the last paragraph."""
-    text, _, examples = (inspect.getdoc(function) or "").rpartition("\n\n")
-    return text, [line.strip() for line in examples.splitlines()]
-
-
-def help_text(entry: Entry, function: Callable[..., Any]) -> str:
-    """The summary, the text and the examples; ``\\b`` keeps Typer from joining their lines."""
-    text, examples = help_parts(function)
-    return "\n".join([entry.summary, "", text, "", "\b", "Examples:", *(f"  {line}" for line in examples)])
-
 
 ALIASES = {
     "--namesrvAddr": ("nameserverAddr",),
@@ -104,8 +65,6 @@ _ALL = "rmqadmin.cli.all"
 """In a Typer context's notes: whether the whole help is asked for."""
 _KNOWN_BEST = ("--dry-run", "--yes", "--output", "--watch", "--context")
 _KNOWN_SHOWN_MAX = 3
-_EARLY = {"--context": "context", "--output": "output", "--json": "json_fields", "--jq": "jq"}
-"""Shared options that count before the command runs, and their fields."""
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 
 
@@ -113,8 +72,6 @@ class RegistryCommand(TyperCommand):
     """A command that puts its arguments into canonical spelling before Typer sees them."""
 
     entry: Entry
-    cluster_option: str | None
-    """The option that the context's cluster is a default for, if any."""
     secret_options: frozenset[str]
     """Options whose values are never written down."""
     values: Mapping[str | None, Value]
@@ -148,7 +105,7 @@ class RegistryCommand(TyperCommand):
         self._check_meant_format(found.options)
         self._check_numbers(found.options)
         if "--help" not in found.seen:
-            self._take_shared(found, invocation)
+            self._answer_schema(found.options, invocation)
             self._check_required(found.seen, found.words)
         words = found.words
         if words and "--help" not in found.seen:
@@ -299,27 +256,17 @@ class RegistryCommand(TyperCommand):
             asked = [at for at, word in enumerate(args) if word == option]
             if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
                 needs = f"{option} needs names of {what}, separated by commas"
-                raise UsageError(needs, hint=hint(result_types(self.entry)))
+                raise UsageError(needs, hint=hint(self.entry.result_types()))
 
-    def _take_shared(self, found: Normalised, invocation: Invocation) -> None:
-        """Answers ``--output schema``, before required options are checked, because it needs none. Takes the cluster
-        from the settings if the command line names neither a cluster nor a broker."""
-        said = (option.partition("=") for option in found.options)
-        early: dict[str, Any] = {_EARLY[name]: value for name, _, value in said if name in _EARLY}
-        common = invocation.filled(CommonOptions(**early))
-        settings = common.settings()
-        if self.entry.effect is not Effect.SCREEN:
-            format = common.format(invocation.format_option, settings)
-            invocation.as_json = format in JSON_FORMATS
-            if format is Format.SCHEMA:
-                sys.stdout.write(schema(result_types(self.entry)))
-                raise typer.Exit(0)
-        if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
-            return
-        cluster = settings.setting("cluster").value
-        if cluster is not None:
-            found.seen.add(self.cluster_option)
-            found.options.append(f"{self.cluster_option}={cluster}")
+    def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
+        """``--output schema``, before required options are checked, because it needs none."""
+        said = [option.removeprefix("--output=") for option in options if option.startswith("--output=")]
+        format = said[-1] if said else invocation.format_option or ""
+        if said:
+            invocation.as_json = format.lower() in JSON_FORMATS
+        if format.lower() == Format.SCHEMA and self.entry.effect is not Effect.SCREEN:
+            sys.stdout.write(schema(self.entry.result_types()))
+            raise typer.Exit(0)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The command's own options; the general ones in one line, unless all is asked for."""

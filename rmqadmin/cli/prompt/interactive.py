@@ -15,8 +15,9 @@ from prompt_toolkit.history import History
 from prompt_toolkit.output import ColorDepth
 
 from rmqadmin.cli import registry
+from rmqadmin.cli.call_context import color_of
 from rmqadmin.cli.invocation import Session
-from rmqadmin.cli.options.common_options import CommonOptions, color_of
+from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import wants_color
 from rmqadmin.cli.output.terminal_guard import guard_terminal

@@ -19,10 +19,10 @@ from rmqadmin.core.groups.consumption import (
 )
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc, row_of
-from rmqclient.addresses import split_address
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo
 from rmqproto.codes import ResponseCode, version_name
 from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.hosts import split_address
 
 
 class ClientRow(Row, frozen=True):

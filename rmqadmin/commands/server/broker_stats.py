@@ -12,9 +12,9 @@ from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
-from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of
+from rmqproto.hosts import split_address
 from rmqproto.names import is_system_group
 from rmqproto.times import mqadmin_time
 

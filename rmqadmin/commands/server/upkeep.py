@@ -21,8 +21,8 @@ from rmqadmin.cli.options.common_options import OptionGroup, Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
+from rmqproto.hosts import split_address
 from rmqproto.java.java_numbers import LONG_MAX, whole_number
 from rmqproto.wording import counted
 

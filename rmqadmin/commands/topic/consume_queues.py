@@ -12,11 +12,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.routes import queues_to_allocate
-from rmqclient.addresses import split_address
 from rmqproto.allocate import averagely
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.hosts import split_address
 from rmqproto.wire import fastjson
 
 

@@ -109,11 +109,12 @@ def topic_status(
       rmqadmin topicStatus -t OrderTopic --watch 5
     """
     with_unread = cluster is None and not call.as_mqadmin
-
-    def read(name: str) -> TopicStatus:
-        return read_status(call, name, call.admin.topic_route((cluster or name).strip()), with_unread=with_unread)
-
-    return joined_status([read(name) for name in topic_names([topic])])
+    return joined_status(
+        [
+            read_status(call, name, call.admin.topic_route((cluster or name).strip()), with_unread=with_unread)
+            for name in topic_names([topic])
+        ]
+    )
 
 
 def topic_describe(call: Call, topics: TopicNames) -> DescribedTopics:

@@ -14,8 +14,8 @@ from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.contexts.context import addresses_of
-from rmqclient.addresses import split_address
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.hosts import split_address
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context

@@ -28,8 +28,8 @@ from rmqadmin.core.contexts.context import (
 )
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.files import config_dir
-from rmqclient.addresses import AddressMap, parse_address_map, split_rules
-from rmqclient.tls import TlsFiles, tls_context
+from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
+from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
 
@@ -300,7 +300,8 @@ class EffectiveSettings:
 
     def tls(self) -> ssl.SSLContext | None:
         """None for plain connections. UsageError as from ``tls_files``, and for a file that cannot be used."""
-        return tls_context(self.tls_files())
+        files = self.tls_files()
+        return None if files is None else files.context()
 
     def tls_files(self) -> TlsFiles | None:
         """None for plain connections. UsageError if the command line gives TLS files without ``--tls``."""
@@ -322,8 +323,10 @@ class EffectiveSettings:
     def address_map(self) -> AddressMap:
         """Where connections go instead of to the advertised addresses. UsageError, with its source, for a bad rule."""
         setting = self.setting("address_map")
+        if not setting.value:
+            return NO_MAP
         try:
-            return parse_address_map(setting.value or ())
+            return parse_address_map(setting.value)
         except UsageError as error:
             raise UsageError(f"{setting.source}: {error}", hint=error.hint) from None
 

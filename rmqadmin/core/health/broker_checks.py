@@ -11,10 +11,9 @@ from rmqadmin.core.access.users import SWITCH_ON, switches
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.units import perm_words
-from rmqclient.addresses import split_address
 from rmqproto.codes import PERM_READ_WRITE
 from rmqproto.errors import UsageError
-from rmqproto.hosts import is_loopback
+from rmqproto.hosts import is_loopback, split_address
 from rmqproto.wording import counted
 
 _KEYS = {

@@ -15,9 +15,9 @@ from rmqadmin.core.load.load_run import new_run_id
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
-from rmqclient.addresses import split_address
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RequestTimeoutError, UsageError
+from rmqproto.hosts import split_address
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqproto.wording import counted
 

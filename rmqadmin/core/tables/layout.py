@@ -214,12 +214,12 @@ class Layout:
         for text in self._cut:
             yield from wrapped_lines(text, self.view.width, _INDENT)
 
-    def foot(self) -> str:
-        """A line about columns that did not fit; empty if all did."""
+    def foot(self) -> Iterator[str]:
+        """A line about columns that did not fit, if some did not."""
         if not self.left_out or self.view.width is None:
-            return ""
+            return
         text = f"({len(self.left_out)} more with --output wide: {', '.join(self.left_out)})"
-        return styled(shortened_at_end(text, self.view.width), *((Mark.DIM,) if self.view.has_color else ())) + "\n"
+        yield styled(shortened_at_end(text, self.view.width), *((Mark.DIM,) if self.view.has_color else ())) + "\n"
 
     def _wish(self, column: ResultColumn, texts: Sequence[str]) -> Wish:
         head = words(column.name)

@@ -10,7 +10,7 @@ from rmqadmin.cli.parsing import meant_names
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.command_tree import describe
 from rmqadmin.cli.parsing.mqadmin_argv import normalise
-from rmqadmin.cli.parsing.registry_command import option_specs, result_types
+from rmqadmin.cli.parsing.registry_command import option_specs
 from rmqadmin.cli.registry import ENTRIES, Effect, Entry
 from rmqadmin.core.results import columns
 from tests.interop.tools import calls
@@ -151,7 +151,7 @@ WITHOUT_BEFORE = {
 @of_each_command
 def test_every_dry_run_shows_before_and_after_or_there_is_a_reason(entry: Entry) -> None:
     if entry.effect in CHANGES_SERVERS:
-        names = [{column.name for column in columns(each.row_type)} for each in result_types(entry)]
+        names = [{column.name for column in columns(each.row_type)} for each in entry.result_types()]
         shows = any(wanted <= found for wanted in BEFORE_AND_AFTER for found in names)
         assert shows != (entry.name in WITHOUT_BEFORE)
 

@@ -18,8 +18,7 @@ from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import group_of, parameters_of, spellings_of
 from rmqadmin.cli.options.common_options import CommonOptions, Value, value_of
-from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function
+from rmqadmin.cli.parsing.command_building import build_command, declared_parameters
 from rmqadmin.core import audit_trail
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
@@ -300,7 +299,7 @@ NOT_TOLD = {
 
 
 def own_options(entry: registry.Entry) -> list[inspect.Parameter]:
-    declared = declared_parameters(load_function(entry))
+    declared = declared_parameters(entry.load())
     groups = [(parameter, group_of(parameter)) for parameter in declared]
     return [one for parameter, group in groups for one in ([parameter] if group is None else parameters_of(group))]
 

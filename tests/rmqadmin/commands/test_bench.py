@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import pytest
 
-from rmqadmin.cli.parsing.registry_command import help_parts, load_function
+from rmqadmin.cli.parsing.command_building import help_parts
 from rmqadmin.cli.registry import group_members
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
@@ -237,7 +237,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "example", [example for entry in group_members("bench") for example in help_parts(load_function(entry))[1]]
+    "example", [example for entry in group_members("bench") for example in help_parts(entry.load())[1]]
 )
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, example: str) -> None:
     admin.create_topic(server.broker_addr, topic_config("LoadTopic"))

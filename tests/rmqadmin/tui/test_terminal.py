@@ -14,7 +14,7 @@ import pexpect
 import pytest
 
 from rmqadmin.cli import program
-from rmqadmin.cli.parsing.registry_command import help_parts, load_function
+from rmqadmin.cli.parsing.command_building import help_parts
 from rmqadmin.cli.registry import ENTRIES
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver
@@ -23,7 +23,7 @@ from tests.support.quick import first_is_quick, first_size_is_quick
 TIMEOUT_S = 60
 
 
-EXAMPLES = next(help_parts(load_function(entry))[1] for entry in ENTRIES if entry.name == "tui")
+EXAMPLES = next(help_parts(entry.load())[1] for entry in ENTRIES if entry.name == "tui")
 
 
 def started(

@@ -6,8 +6,9 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.settings import ClientMaker
-from rmqclient.addresses import parse_address_map, split_address
+from rmqclient.addresses import parse_address_map
 from rmqproto.errors import UsageError
+from rmqproto.hosts import split_address
 from rmqreplay.sending.target import ReplayTarget, read_fences
 from rmqreplay.source.live import ClusterAccess
 from spark_tools.part_reader import read_any

@@ -10,7 +10,6 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.core.load.lane_plans import load_plans
 from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
-from rmqclient.addresses import split_address
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
@@ -18,6 +17,7 @@ from rmqclient.tls import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, UsageError
+from rmqproto.hosts import split_address
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.pages.page_lines import run_lines
 from tests.support.certificates import Authority, Signed

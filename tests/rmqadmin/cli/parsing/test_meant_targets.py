@@ -145,11 +145,11 @@ def test_every_option_for_an_address_takes_a_name() -> None:
 
 def _is_marked(command: str, name: str) -> bool:
     from rmqadmin.cli.options.command_options import A_BROKER, A_BROKER_NAME, group_of, parameters_of
-    from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function
+    from rmqadmin.cli.parsing.command_building import declared_parameters
 
     entry = find(command)
     assert entry is not None
-    declared = declared_parameters(load_function(entry))
+    declared = declared_parameters(entry.load())
     groups = [parameters_of(group) for each in declared if (group := group_of(each)) is not None]
     found = {each.name: str(each.annotation) for each in (*declared, *itertools.chain(*groups))}
     return any(mark in found.get(name, "") for mark in (A_BROKER, A_BROKER_NAME))

@@ -7,7 +7,6 @@ import pytest
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
-from rmqadmin.cli.parsing.registry_command import result_types
 from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.messages.message_rows import StoredMessageRow
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
@@ -30,7 +29,7 @@ def value(column: ResultColumn) -> Any:
 def row_types() -> list[type[Row]]:
     """The row types of results that are shown as tables."""
     entries = [entry for entry in ENTRIES if entry.effect is not Effect.SCREEN]
-    results = [result for entry in entries for result in result_types(entry)]
+    results = [result for entry in entries for result in entry.result_types()]
     return list(dict.fromkeys(result.row_type for result in results if result.cards is Result.cards))
 
 

@@ -1,6 +1,5 @@
 """Message files, without a broker: what is written can be read, and damage is reported."""
 
-import importlib
 import io
 import json
 from collections.abc import Callable
@@ -107,7 +106,7 @@ def test_lines_of_every_command_that_shows_messages_are_taken() -> None:
     """Their rows have fields of their own, which no message has."""
     for entry in ENTRIES:
         if entry.file.startswith("message."):
-            importlib.import_module(entry.module)
+            entry.load()
     rows: list[type[StoredMessageRow]] = [StoredMessageRow, *StoredMessageRow.__subclasses__()]
     assert {"FoundRow", "DeadLetterRow", "MessageRow"} <= {row.__name__ for row in rows}
     for row in rows:
