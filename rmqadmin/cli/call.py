@@ -85,18 +85,14 @@ class Call(CallContext):
         """The trail of one separate change. ``tell`` takes the reason if nothing can be written."""
         from rmqadmin.core.audit_trail import Arguments, AuditTrail  # only for changes
 
+        context = self.settings.counting_context()
         return AuditTrail(
             self.command,
             self._arguments() if self._arguments is not None else Arguments(),
             is_on=lambda: bool(self.settings.setting("audit").value),
-            where=self._where,
+            where=(None if context is None else context.name, self.settings.setting("namesrv_addr").value),
             tell=tell,
         )
-
-    def _where(self) -> tuple[str | None, str]:
-        """The context, if it counts, and the name servers."""
-        context = self.settings.counting_context()
-        return None if context is None else context.name, self.settings.setting("namesrv_addr").value
 
     def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:
         """Records how the command went, if it has an entry in the log of changes."""

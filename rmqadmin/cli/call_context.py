@@ -139,7 +139,7 @@ class CallContext:
         setting = self.settings.setting("parallel")
         if setting.level == "default":
             return nullcontext()
-        from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
+        from rmqadmin.core.servers.broker_answers import asking_at_once  # 10 ms, which usage errors do not need
 
         return asking_at_once(setting.value)
 

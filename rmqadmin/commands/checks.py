@@ -44,6 +44,7 @@ from rmqadmin.core.health.plugin_text import (
     worst,
 )
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text, read_ha
 from rmqadmin.core.units import duration
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -376,7 +377,7 @@ def check_dlq(
             beside = f" left, {redriven:,} redriven" if redriven else ""
             return CheckedThing(name, measure.state, counted(left, "dead letter") + beside, [measure])
 
-        things = targets.ask_each(look, wanted)
+        things = ask_each(look, wanted)
     total = sum(measure.value for thing in things for measure in thing.measures)
     left = " left" if any(redriven_counts) else ""
     return CheckResult(things, f"{counted(len(things), 'group')} with {counted(round(total), 'dead letter')}{left}")
@@ -387,5 +388,5 @@ def _require_known(admin: AdminClient, group: str) -> None:
     if targets.find_route(admin, retry_topic(group)) is not None:
         return
     addrs = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
-    if not any(targets.ask_each(lambda addr: group in admin.all_groups(addr).subscription_group_table, addrs)):
+    if not any(ask_each(lambda addr: group in admin.all_groups(addr).subscription_group_table, addrs)):
         raise NotFoundError(f"no broker knows the group {group}")

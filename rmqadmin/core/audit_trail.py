@@ -150,10 +150,11 @@ class AuditTrail:
         arguments: Arguments,
         *,
         is_on: Callable[[], bool],
-        where: Callable[[], tuple[str | None, str]],
+        where: tuple[str | None, str],
         tell: Callable[[str], None],
     ):
-        """``where`` returns the context and the name servers. ``tell`` takes the reason if nothing can be written."""
+        """``where``: the context, if it counts, and the name servers. ``tell`` takes the reason if nothing can be
+        written."""
         self._command, self._arguments = command, arguments
         self._is_on, self._where, self._tell = is_on, where, tell
         self._lock = Lock()
@@ -166,7 +167,7 @@ class AuditTrail:
             if self._id is not None or not self._is_on():
                 return
             self._id = secrets.token_hex(8)
-            context, namesrv_addr = self._where()
+            context, namesrv_addr = self._where
             self._append(
                 AuditLine(
                     id=self._id,

@@ -15,7 +15,7 @@ import msgspec
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.permission import ChangeRefusedError, StoppedAtQuestion
 from rmqadmin.core.results import FoundRows, Notice, Row, doc
-from rmqadmin.core.targets import ask_each
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.units import perm_words
 from rmqproto.codes import ResponseCode

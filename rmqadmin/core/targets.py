@@ -3,13 +3,10 @@ Also asks several of them at once."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
@@ -159,64 +156,3 @@ def queue_ends(admin: AdminClient, broker_addr: str, topic: str) -> dict[Message
     """Where a topic's queues begin and end on one broker of its route; empty if it is gone there."""
     found = unless_gone(lambda: admin.topic_stats(broker_addr, topic))
     return {} if found is None else found.offset_table
-
-
-_asked_at_once: int | None = None
-"""What the user said; None for the default."""
-
-_share = threading.local()
-"""In a thread of ``ask_each``: ``count``, how many the thread may in turn ask at once, if the user said how many;
-``stopped``, set when the user stopped the command."""
-
-
-@contextmanager
-def asking_at_once(count: int | None) -> Iterator[None]:
-    """Limits how many servers this process asks at once; None for the default."""
-    global _asked_at_once
-    before, _asked_at_once = _asked_at_once, count
-    try:
-        yield
-    finally:
-        _asked_at_once = before
-
-
-def ask_each(
-    ask: Callable[[A], T], of: Sequence[A], told: Callable[[int, int], None] | None = None
-) -> list[T]:  # fmt: skip
-    """Calls ``ask`` for all items at the same time. Results are in order. Raises the first error after all have
-    answered. ``told`` takes how many have answered, and the total. After Ctrl-C no further question is asked, at no
-    level.
-
-    If the user said how many may be asked at once, questions inside ``ask`` share that number. The default is for each
-    level: else one broker that is silent would hold up the questions to all others."""
-    if len(of) < 2:
-        return [ask(one) for one in of]
-    from concurrent.futures import CancelledError, ThreadPoolExecutor  # 6 ms
-
-    said: int | None = getattr(_share, "count", _asked_at_once)
-    threads = min(len(of), said or ASKED_AT_ONCE_DEFAULT)
-    stopped: threading.Event = getattr(_share, "stopped", None) or threading.Event()
-
-    def begin() -> None:
-        _share.stopped = stopped
-        if said is not None:
-            _share.count = said // threads
-
-    def ask_unless_stopped(one: A) -> T:
-        if stopped.is_set():
-            raise CancelledError
-        return ask(one)
-
-    pool = ThreadPoolExecutor(max_workers=threads, initializer=begin)
-    answers = []
-    try:
-        for future in [pool.submit(ask_unless_stopped, one) for one in of]:
-            answers.append(future.result())
-            if told is not None:
-                told(len(answers), len(of))
-    except KeyboardInterrupt:
-        stopped.set()
-        raise
-    finally:  # after Ctrl-C, whoever closes the connections ends the questions that are under way
-        pool.shutdown(wait=not stopped.is_set())
-    return answers

@@ -128,7 +128,7 @@ class AdminCaller:
         """What ``ask`` returns, which takes the longest wait in seconds: every admin call comes through here."""
         wait_s = self.wait_s(address, timeout_s)
         if code not in READING_CODES:
-            self.permit_change(f"request {request_label(code)}")
+            self.permit_change(code)
         if address in self.namesrv_addrs:
             self._before_namesrv()
         try:
@@ -138,11 +138,12 @@ class AdminCaller:
                 error.hint = error.hint.replace(OUTCOME_UNKNOWN, "It was a question: nothing was changed.")
             raise
 
-    def permit_change(self, what: str) -> None:
-        """Called before each change, including one that a user of this client makes in another way. UsageError if the
-        client is read-only; errors of ``before_change``."""
+    def permit_change(self, what: int | str) -> None:
+        """Called before each change, with its code, and by a user of this client who makes one in another way, with
+        words for it. UsageError if the client is read-only; errors of ``before_change``."""
         if self.read_only:
-            raise UsageError(f"{what} could change something, and this client is read-only")
+            said = what if isinstance(what, str) else f"request {request_label(what)}"
+            raise UsageError(f"{said} could change something, and this client is read-only")
         self._before_change()
 
     def wait_s(self, address: str, timeout_s: float | None) -> float:

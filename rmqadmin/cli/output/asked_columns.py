@@ -11,7 +11,6 @@ import msgspec
 from rmqadmin.cli.output.output_format import COLUMNED, Color, Format
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
-from rmqadmin.core.tables.headings import words
 from rmqproto.errors import UsageError
 
 
@@ -122,7 +121,7 @@ def ask_columns(
         return AskedColumns(has_header=has_header)
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = {column.name: column for kind in reversed(result_types) for column in columns(kind.row_type)}
-    names = [name if name in known else _by_heading(name, known) for name in names]
+    names = [name if name in known else _by_heading(name, known.values()) for name in names]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         problem = f"there is no column {unknown[0]!r}" if unknown else "no column is named"
@@ -130,10 +129,10 @@ def ask_columns(
     return AskedColumns(tuple(known[name] for name in names), has_header)
 
 
-def _by_heading(name: str, known: Iterable[str]) -> str:
+def _by_heading(name: str, known: Iterable[ResultColumn]) -> str:
     """The field whose heading in tables is ``name``; ``name`` itself if there is none."""
     folded = name.casefold()
-    return next((field for field in known if folded in (field, words(field).casefold())), name)
+    return next((column.name for column in known if folded in (column.name, column.heading.casefold())), name)
 
 
 def columns_hint(result_types: Sequence[type[Result]], unknown: str = "") -> str:

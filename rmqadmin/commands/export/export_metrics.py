@@ -11,6 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.exports import TOPIC_PUT, day_count, export, read_stats, user_groups, user_topics
 from rmqproto.bodies.routes import BrokerData
@@ -120,7 +121,7 @@ def _measured(admin: AdminClient, broker: BrokerData, addr: str) -> Measured:
 def _client_versions(admin: AdminClient, broker: BrokerData, groups: Sequence[str]) -> list[str]:
     """The versions as mqadmin writes them: ``JAVA%V5_5_0``. A group whose clients are unknown is left out, as in
     mqadmin."""
-    found = targets.ask_each(lambda group: targets.or_none(lambda: read_clients(admin, [broker], group)), groups)
+    found = ask_each(lambda group: targets.or_none(lambda: read_clients(admin, [broker], group)), groups)
     clients = [client for one in found if one is not None for client in one.connections.values()]
     return sorted({f"{client.language}%{version_name(client.version)}" for client in clients})
 

@@ -7,7 +7,6 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, Masters, NamedCluster
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.core import targets
 from rmqadmin.core.access.users import without_effect
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import carry_out, warn
@@ -35,6 +34,7 @@ from rmqadmin.core.manifests.plan import (
 )
 from rmqadmin.core.manifests.undo import carry_out_undoable
 from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.errors import RocketMQError, UsageError
 
 
@@ -45,7 +45,7 @@ def exported_entries(
     Every broker must answer: without its part, the file would say that its objects do not exist."""
     masters = {broker.name: broker.master_addr for broker in brokers if broker.master_addr is not None}
     names = list(masters)
-    tables = targets.ask_each(lambda name: kind.own(admin, masters[name]), names)
+    tables = ask_each(lambda name: kind.own(admin, masters[name]), names)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for broker, table in zip(names, tables, strict=True):
         for name, each in table.items():

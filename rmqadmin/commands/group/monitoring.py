@@ -8,11 +8,11 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.consumption import ask_clients, read_clients, read_offsets
 from rmqadmin.core.results import ResultOf, Row, doc, some_failed
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
@@ -147,9 +147,7 @@ def _lags(
     for topic in sorted(by_topic):
         queues = by_topic[topic]
         counts = [lag_of(offsets[queue]) for queue in queues]
-        behind = targets.ask_each(
-            lambda queue: _behind_ms(admin, addrs.get(queue.broker_name), queue, offsets[queue]), queues
-        )
+        behind = ask_each(lambda queue: _behind_ms(admin, addrs.get(queue.broker_name), queue, offsets[queue]), queues)
         lags.append(TopicLag(topic, sum(counts), max(counts), max(0, *behind)))
     return lags
 

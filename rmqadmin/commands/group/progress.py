@@ -25,7 +25,7 @@ from rmqadmin.core.groups.consumption import (
 from rmqadmin.core.groups.lag import UnreadLags, UnreadQueueLag
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc, some_failed
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, ask_each
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.base import MessageQueue
@@ -145,7 +145,7 @@ def all_groups(call: Call, *, show_all: bool, text: str = "") -> list[GroupFindi
     topics = sorted(admin.topic_list())
     with_retry = [topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)]
     brokers = targets.all_brokers(admin.cluster_info())
-    tables = targets.ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))
+    tables = ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))
     configured = {group for table in tables if table is not None for group in table}
     others = sorted(group for group in configured - set(with_retry) if not is_system_group(group))
     call.remember("group", [*with_retry, *others])
@@ -173,7 +173,7 @@ def all_groups(call: Call, *, show_all: bool, text: str = "") -> list[GroupFindi
         call.notice_if_no_broker()
     wanted = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
     with call.counting("groups") as told:
-        found = targets.ask_each(ask, wanted, told)
+        found = ask_each(ask, wanted, told)
     if unread is not None and unread.problem is not None:
         call.notice(unread.problem)
     return found

@@ -18,7 +18,6 @@ from rmqadmin.cli.options.replay_options import (
     PaceOptions,
 )
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job
-from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (
     Place,
     check_group,
@@ -34,6 +33,7 @@ from rmqadmin.core.messages.message_source import QueueReader, Sieve, in_time_or
 from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.results import TIME, FoundRows, Row, doc, row_of, some_failed
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.targets import find_route
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
@@ -84,7 +84,7 @@ def dlq_ls(
             raise no_dead_letters(group)
         topics = {group: topics[group]}
     with call.counting("groups") as told:
-        read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic, ledger), list(topics.values()), told)
+        read = ask_each(lambda topic: read_dead_letters(call.admin, topic, ledger), list(topics.values()), told)
     found = [
         row_of(
             DeadLettersRow,

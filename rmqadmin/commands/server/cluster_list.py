@@ -9,6 +9,7 @@ from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import R, ResultOf, Row, doc, first_if_all, some_failed
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
 from rmqproto.codes import PERM_READ_WRITE
 from rmqproto.errors import RocketMQError
@@ -136,7 +137,7 @@ def cluster_list(
     call.remember("cluster", info.cluster_addr_table)
     call.remember("broker_name", info.broker_addr_table)
     call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
-    replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, cluster_name))
+    replicas = ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, cluster_name))
     if not replicas:
         call.notice_if_no_broker()
     if more_stats:

@@ -12,6 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
 from rmqadmin.core.results import FoundRows, Row, doc, some_failed
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.exports import GROUP_GET, TOPIC_PUT, day_count, read_stats
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
@@ -83,7 +84,7 @@ def stats_all(
     elif not topics:
         call.admin.topic_route(topic)  # raises the error for a missing topic
     with call.counting("topics") as told:
-        parts = targets.ask_each(lambda name: _topic_rows(call, name), topics, told)
+        parts = ask_each(lambda name: _topic_rows(call, name), topics, told)
     rows = [row for part in parts for row in part]
     return AllStats([row for row in rows if not active_topic or row.error or row.in_day or row.out_day])
 

@@ -9,6 +9,7 @@ from rmqadmin.cli.options.common_options import argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -77,7 +78,7 @@ def topic_list(
     plain = [topic for topic in sorted(topics) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
     plain = call.own_topics(plain, show_all=show_all)
     with call.counting("topics") as told:
-        found = targets.ask_each(lambda topic: _groups_of(call, topic), plain, told)
+        found = ask_each(lambda topic: _groups_of(call, topic), plain, told)
     return TopicGroups([row for rows in found for row in rows])
 
 

@@ -14,6 +14,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc, row_of
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
@@ -177,7 +178,7 @@ def without_effect(admin: AdminClient, addrs: Sequence[str]) -> str | None:
     A broker that does not show its settings to this client checks who it is."""
     brokers: dict[str, list[str]] = {}
     asked = sorted(set(addrs))
-    configs = targets.ask_each(lambda addr: targets.or_none(lambda: admin.broker_config(addr)), asked)
+    configs = ask_each(lambda addr: targets.or_none(lambda: admin.broker_config(addr)), asked)
     for addr, config in zip(asked, configs, strict=True):
         if config is not None and (lack := switches(config).lack) is not None:
             brokers.setdefault(lack, []).append(addr)

@@ -153,7 +153,8 @@ def _servers(
     cluster: str | None,
 ) -> Iterator[ContextCheckRow]:
     """Checks each name server by itself, then the brokers that the first one lists."""
-    from rmqadmin.core.targets import all_brokers, ask_each, replicas_of_all
+    from rmqadmin.core.servers.broker_answers import ask_each
+    from rmqadmin.core.targets import all_brokers, replicas_of_all
     from rmqadmin.core.targets import cluster as brokers_of
 
     def brokers_text(admin: AdminClient) -> str:

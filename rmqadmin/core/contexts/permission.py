@@ -68,7 +68,7 @@ def guards(
     unlike = [
         one for one in others if (one.settings.read_only or one.settings.protected) and not foreign & _addresses(one)
     ]
-    same = _lead_there(unlike, foreign)
+    same = _lead_there(unlike, foreign) if unlike else []
     return [*found, *(one for one in others if foreign & _addresses(one) or one in same)]
 
 
@@ -87,7 +87,7 @@ def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[Context]:
             infos = socket.getaddrinfo(*split_address(addr), type=socket.SOCK_STREAM)
             found[addr] = {(str(info[4][0]), int(info[4][1])) for info in infos}
 
-    asked = [*addrs, *(addr for one in contexts for addr in _addresses(one))] if contexts else []
+    asked = [*addrs, *(addr for one in contexts for addr in _addresses(one))]
     threads = [Thread(target=look_up, args=(addr,), daemon=True) for addr in dict.fromkeys(asked)]
     for thread in threads:
         thread.start()

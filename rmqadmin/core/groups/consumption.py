@@ -15,7 +15,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.servers.broker_answers import Answers, answers_of
+from rmqadmin.core.servers.broker_answers import Answers, answers_of, ask_each
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -186,7 +186,7 @@ def _logical(
         return answers.ask(addr, lambda addr: admin.topic_stats(addr, topic))
 
     try:
-        stats = targets.ask_each(ask, targets.selected_addrs(route.broker_datas))
+        stats = ask_each(ask, targets.selected_addrs(route.broker_datas))
         configs = read_configs(admin, admin.cluster_info(), topic, answers)
     except RocketMQError as error:
         raise MappingError(str(error)) from None
@@ -342,4 +342,4 @@ def ask_clients(
             return ClientAnswer(connection, None, str(error))
         return ClientAnswer(connection, info)
 
-    return targets.ask_each(ask, list(clients.connections.values()))
+    return ask_each(ask, list(clients.connections.values()))

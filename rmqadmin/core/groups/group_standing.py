@@ -27,6 +27,7 @@ from rmqadmin.core.groups.lag import (
     trend_of,
 )
 from rmqadmin.core.groups.queue_owners import BROADCASTING, QueueOwners, QueueState, members_max, read_queue_owners
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.bodies.routes import BrokerData
@@ -189,7 +190,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
         """Reads the groups, in their order; ``groups`` says on which brokers each may have offsets."""
         unread = UnreadLags(self.admin, len(groups))
-        firsts = targets.ask_each(lambda group: self._first(group, groups[group]), list(groups))
+        firsts = ask_each(lambda group: self._first(group, groups[group]), list(groups))
         pairs = dict(zip(groups, firsts, strict=True))
         again = [group for group, first in pairs.items() if self._is_worth_a_pause(group, groups[group], first)]
         if again:
@@ -199,7 +200,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         def finish(group: str) -> GroupStanding:
             return self._standing(group, groups[group], pairs[group], unread, is_again=bool(again))
 
-        return targets.ask_each(finish, list(groups))
+        return ask_each(finish, list(groups))
 
     def _is_worth_a_pause(self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError) -> bool:
         """Whether a second reading may show more than the first."""
@@ -279,7 +280,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
         behind.sort(key=lambda pair: pair[1].last_timestamp)
         places = sorted({(addrs[queue.broker_name], queue.topic) for queue, _ in behind if queue.broker_name in addrs})
-        found = targets.ask_each(lambda place: read_min_offsets(self.admin, *place), places)
+        found = ask_each(lambda place: read_min_offsets(self.admin, *place), places)
         begins = dict(zip(places, found, strict=True))
         reserved_ms = {addr: self.settings.reserved_ms(self.admin, addr) for addr, _ in places}
 
@@ -301,5 +302,5 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 "broker_addr": addr,
             }
 
-        details = targets.ask_each(detail, list(enumerate(behind)))
+        details = ask_each(detail, list(enumerate(behind)))
         return {queue: of_queue for (queue, _), of_queue in zip(behind, details, strict=True)}

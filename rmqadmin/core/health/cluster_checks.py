@@ -8,6 +8,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.hosts import is_loopback
 from rmqproto.wording import counted, names_told
@@ -139,7 +140,7 @@ def read_controller_configs(admin: AdminClient, addrs: Iterable[str]) -> dict[st
         return targets.or_none(lambda: admin.controller_config(addr, with_own_defaults=True)) or {}
 
     wanted = sorted(set(addrs))
-    return dict(zip(wanted, targets.ask_each(read, wanted), strict=True))
+    return dict(zip(wanted, ask_each(read, wanted), strict=True))
 
 
 def _access(subject: Subject, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[Finding]:

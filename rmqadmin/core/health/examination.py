@@ -7,7 +7,6 @@ from typing import Annotated
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.files import cache_dir, write_private
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
@@ -31,6 +30,7 @@ from rmqadmin.core.health.ha_checks import ServerFacts, ha_findings, read_settle
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
 from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
 from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.ha_sets import HaFacts, read_ha
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
@@ -245,7 +245,7 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         topics = dead_letter_topics(cluster, of_all=self.cluster is None)
         wanted = self._portion(topics)
         looked_at.append(_portion_text(len(wanted), len(topics), "dead-letter queue"))
-        letters = targets.ask_each(lambda topic: read_dead_letters(admin, topic), wanted)
+        letters = ask_each(lambda topic: read_dead_letters(admin, topic), wanted)
         groups = cluster.brokers_of_groups()
         chosen = {group: groups[group] for group in self._portion(list(groups))}
         looked_at.append(_portion_text(len(chosen), len(groups), "group"))

@@ -12,6 +12,7 @@ from rmqadmin.core.access.users import switches
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.servers.meant_brokers import kind_of_server
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
@@ -165,7 +166,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool, with_topics: bool = True) -> ClusterFacts:
     """The facts of one cluster or of all. ``with_tables``: masters' groups, too, and topics if ``with_topics``."""
-    namesrvs = targets.ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
+    namesrvs = ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
     replicas = {
         (one.broker_name, one.broker_id, one.broker_addr): one
         for namesrv in namesrvs
@@ -176,7 +177,7 @@ def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool, wi
     def ask(key: tuple[str, int, str]) -> BrokerFacts:
         return _broker(admin, replicas[key], with_topics=with_tables and with_topics, with_groups=with_tables)
 
-    brokers = targets.ask_each(ask, sorted(replicas))
+    brokers = ask_each(ask, sorted(replicas))
     return ClusterFacts(namesrvs=namesrvs, brokers=brokers, unasked=_unasked(admin.namesrv_addrs, brokers))
 
 
@@ -242,7 +243,7 @@ def with_unasked(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
         return None
 
     addrs = sorted(facts.unasked)
-    errors = zip(addrs, targets.ask_each(error_of, addrs), strict=True)
+    errors = zip(addrs, ask_each(error_of, addrs), strict=True)
     return msgspec.structs.replace(facts, silent={addr: error for addr, error in errors if error is not None})
 
 
@@ -253,7 +254,7 @@ def with_routes(admin: AdminClient, facts: ClusterFacts, topics: Collection[str]
         known = sorted(topic for topic in topics if topic in namesrv.topics)
         return namesrv if namesrv.cluster is None else read_routes(admin, namesrv, known)
 
-    return msgspec.structs.replace(facts, namesrvs=targets.ask_each(asked, facts.namesrvs))
+    return msgspec.structs.replace(facts, namesrvs=ask_each(asked, facts.namesrvs))
 
 
 def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
@@ -271,12 +272,12 @@ def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
             return unread_queues(admin, replica.broker_name, replica.broker_addr, own[name])
 
         try:
-            found = dict(zip(names, targets.ask_each(read, names), strict=True))
+            found = dict(zip(names, ask_each(read, names), strict=True))
         except RocketMQError as error:
             return msgspec.structs.replace(broker, unread_error=str(error))
         return msgspec.structs.replace(broker, unread={name: queues for name, queues in found.items() if queues})
 
-    return msgspec.structs.replace(facts, brokers=targets.ask_each(asked, facts.brokers))
+    return msgspec.structs.replace(facts, brokers=ask_each(asked, facts.brokers))
 
 
 def uneven_topics(own: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:

@@ -13,6 +13,7 @@ from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.messages.dead_letters import DeadLetters
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.units import at_least, count, duration, elapsed, rate
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import (
@@ -318,7 +319,7 @@ def with_positions(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
         is_asked = broker.is_master and broker.error is None
         return msgspec.structs.replace(broker, ahead=read_ahead(admin, broker)) if is_asked else broker
 
-    return msgspec.structs.replace(facts, brokers=targets.ask_each(asked, facts.brokers))
+    return msgspec.structs.replace(facts, brokers=ask_each(asked, facts.brokers))
 
 
 def read_ahead(admin: AdminClient, master: BrokerFacts) -> dict[str, list[str]]:
@@ -347,7 +348,7 @@ def _delay_levels(admin: AdminClient, addr: str) -> list[str]:
 
     told = targets.or_none(lambda: admin.delay_offsets(addr))
     offsets = {} if told is None else told.offset_table
-    return list(filter(None, targets.ask_each(ahead, sorted(offsets.items()))))
+    return list(filter(None, ask_each(ahead, sorted(offsets.items()))))
 
 
 def _committed(admin: AdminClient, addr: str, group: str, topic: str, queue_count: int) -> list[str]:
@@ -357,7 +358,7 @@ def _committed(admin: AdminClient, addr: str, group: str, topic: str, queue_coun
         offset = targets.or_none(lambda: admin.consumer_offset(addr, group, topic, queue_id))
         return _beyond(offset, f"{topic}/{queue_id}", lambda: admin.max_offset(addr, topic, queue_id))
 
-    return list(filter(None, targets.ask_each(ahead, range(queue_count))))
+    return list(filter(None, ask_each(ahead, range(queue_count))))
 
 
 def _beyond(offset: int | None, what: str, read_end: Callable[[], int]) -> str | None:

@@ -16,6 +16,7 @@ from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.results import FoundRows, Row, doc, row_of
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
@@ -143,9 +144,7 @@ def read_places(
         except RocketMQError as error:
             return Place(broker, addr, failure=error)
 
-    found = targets.ask_each(
-        read, [(broker, addr) for broker in brokers for addr in broker.kept_at(on_slaves=kind.on_slaves)]
-    )
+    found = ask_each(read, [(broker, addr) for broker in brokers for addr in broker.kept_at(on_slaves=kind.on_slaves)])
     if found and all(place.failure for place in found):
         assert found[0].failure is not None
         raise found[0].failure

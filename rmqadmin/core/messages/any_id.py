@@ -16,7 +16,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, ask_each
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
@@ -101,7 +101,7 @@ class Finder:
             self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
         if self._known_topics is None:
             names = sorted(name for name in self._admin.topic_list() if not is_system_topic(name))
-            routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names, self._told)
+            routes = ask_each(lambda name: targets.find_route(self._admin, name), names, self._told)
             found = zip(names, routes, strict=True)
             self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
         return self._known_topics
@@ -156,5 +156,5 @@ class Finder:
 
     def _all_of(self, ask: Callable[[A], list[FoundMessage]], of: Iterable[A]) -> list[FoundMessage]:
         """The results of all that can be asked. The answers have the errors of the others."""
-        parts = targets.ask_each(lambda one: targets.or_none(lambda: ask(one)), list(of), self._told)
+        parts = ask_each(lambda one: targets.or_none(lambda: ask(one)), list(of), self._told)
         return [message for part in parts for message in part or ()]

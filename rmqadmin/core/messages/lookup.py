@@ -15,7 +15,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import read_offsets
-from rmqadmin.core.servers.broker_answers import Answers, answers_of
+from rmqadmin.core.servers.broker_answers import Answers, answers_of, ask_each
 from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_ACTIVELY
@@ -219,7 +219,7 @@ class Track(msgspec.Struct, frozen=True):
 def tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
     """One track for each group that consumes the topic or has offsets in it (``messageTrackDetail``)."""
     groups = admin.groups_of_topic(message.broker_addr, message.stored.topic)
-    return targets.ask_each(lambda group: _track(admin, message, group), groups)
+    return ask_each(lambda group: _track(admin, message, group), groups)
 
 
 def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:

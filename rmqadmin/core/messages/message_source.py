@@ -17,13 +17,12 @@ from typing import Annotated
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import unpacked
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
 from rmqadmin.core.results import Notice, Row, doc
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, ask_each
 from rmqclient.pull import PullStatus
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.message_conditions import TakesMessage
@@ -238,7 +237,7 @@ _Order = tuple[int, str, int, int]
 def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
     """The wanted messages, until there are enough. A queue keeps its order, even if a clock was set back."""
     queues = [_Queue(reader, where, number) for number, where in enumerate(places)]
-    targets.ask_each(_Queue.pull, queues)
+    ask_each(_Queue.pull, queues)
     heads = [order for queue in queues if (order := queue.head()) is not None]
     heapq.heapify(heads)
     kept: list[FoundMessage] = []

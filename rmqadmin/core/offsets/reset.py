@@ -12,6 +12,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import may_have_acted
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
@@ -96,7 +97,7 @@ def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_off
         new_offset = find_offset(addr, queue, ends, old_offset)
         return QueueReset(queue, addr, ends.min_offset, ends.max_offset, old_offset, new_offset)
 
-    planned = [reset for part in targets.ask_each(ask, route.broker_datas) for reset in part]
+    planned = [reset for part in ask_each(ask, route.broker_datas) for reset in part]
     return sorted(planned, key=lambda reset: reset.queue)
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import settle_undo_file
 from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
@@ -20,6 +19,7 @@ from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, reset_undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, row_of, some_failed
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.topics.routes import chosen_queues
 from rmqadmin.core.units import at_least, count, moment
 from rmqproto.bodies.routes import TopicRoute
@@ -134,12 +134,12 @@ class Resets(ResultOf[ResetRow], frozen=True):
 
     def question(self, words: str) -> str:
         """What is about to happen, as the question to the user. ``words`` describe the goal."""
-        again = f" {self.again_text(' that it has consumed')}." if self.again_count else ""
         skipped = ""
         if self.skipped_count:
             left = "is left" if self.skipped_count == 1 else "are left"
             messages = f"{counted(self.skipped_count, 'message')} that it has not consumed"
             skipped = f" {messages} {left} behind{self._since()}."
+        again = f" {self.again_text(' that it has consumed')}." if self.again_count else ""
         return f"This moves the group {self.group} in {self.topic} {words}.{again}{skipped}"
 
     def _since(self) -> str:
@@ -246,7 +246,7 @@ def plan_queues(
         oldest_ms = first_waiting_ms(admin, one.broker_addr, one.queue, there)
         return msgspec.structs.replace(one, oldest_skipped_ms=oldest_ms)
 
-    return targets.ask_each(with_oldest, found)
+    return ask_each(with_oldest, found)
 
 
 def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset], notice: Notice) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.replication import HaStatus, ReplicaIdentity, ReplicaSet
 from rmqproto.errors import RocketMQError, UsageError
@@ -195,7 +196,7 @@ def read_ha(
             groups.setdefault(broker.controller_addrs, set()).add(broker.broker_name)
     if controller_addrs and not any(set(controller_addrs) & set(addrs) for addrs in groups):
         groups[tuple(controller_addrs)] = set()
-    controllers = targets.ask_each(lambda item: _ask_controllers(admin, *item, has_all=has_all), sorted(groups.items()))
+    controllers = ask_each(lambda item: _ask_controllers(admin, *item, has_all=has_all), sorted(groups.items()))
     of_name: dict[tuple[str, str], list[KnownBroker]] = {}
     for broker in brokers:
         of_name.setdefault((broker.cluster, broker.broker_name), []).append(broker)
@@ -211,12 +212,12 @@ def read_ha(
     asked: dict[str, HaMember] = {}
     for is_master in (False, True):
         wanted = [(one, each) for one in planned for each in one.members if (each is one.master) is is_master]
-        answers = targets.ask_each(lambda item: _ask_member(admin, *item), wanted)
+        answers = ask_each(lambda item: _ask_member(admin, *item), wanted)
         asked |= {answer.broker_addr: answer for answer in answers}
     found = [
         msgspec.structs.replace(one, members=[asked[member.broker_addr] for member in one.members]) for one in planned
     ]
-    return HaFacts(sets=targets.ask_each(lambda one: _with_ages(admin, one), found), controllers=controllers)
+    return HaFacts(sets=ask_each(lambda one: _with_ages(admin, one), found), controllers=controllers)
 
 
 def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str], *, has_all: bool) -> AskedControllers:
@@ -226,7 +227,7 @@ def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]
         except RocketMQError as error:
             return AskedController(addr=addr, error=str(error))
 
-    found = AskedControllers(controllers=targets.ask_each(ask, addrs), broker_names=sorted(names))
+    found = AskedControllers(controllers=ask_each(ask, addrs), broker_names=sorted(names))
     errors = [one.error for one in found.controllers if one.error is not None]
     for leader in found.leader_addrs:
         try:

@@ -13,7 +13,6 @@ import msgspec
 
 from rmqadmin.core.results import Importance, ResultColumn, Row, Shape
 from rmqadmin.core.results import columns as type_columns
-from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
 from rmqadmin.core.terminal_text import (
     display_width,
@@ -174,11 +173,11 @@ class Layout:
         """The texts of the first rows, which are about to be shown. A row that is kept here keeps its id."""
         self._reasons = [] if view.width is None or is_live else [one for one in columns if one.name in REASONS]
         self._cut: list[str] = []
-        self.left_out = [words(column.name).upper() for column, width in zip(columns, widths, strict=True) if not width]
+        self.left_out = [column.heading.upper() for column, width in zip(columns, widths, strict=True) if not width]
 
     def head(self) -> str:
         styles = (Mark.HEAD,) if self.view.has_color else ()
-        cells = [(words(column.name).upper(), styles) for column, _ in self.shown]
+        cells = [(column.heading.upper(), styles) for column, _ in self.shown]
         return self._line(cells)
 
     def line(self, row: Row) -> str:
@@ -222,7 +221,7 @@ class Layout:
         yield styled(shortened_at_end(text, self.view.width), *((Mark.DIM,) if self.view.has_color else ())) + "\n"
 
     def _wish(self, column: ResultColumn, texts: Sequence[str]) -> Wish:
-        head = words(column.name)
+        head = column.heading
         whole = max(map(len if all(map(str.isascii, (head, *texts))) else display_width, (head, *texts)))
         if column.is_number:
             whole = max(whole, self._number_cells)
@@ -291,7 +290,7 @@ def summary_lines(
         if before is not None and has_changed(summary, before, column, view):
             styles = (*styles, Mark.CHANGED)
         shown = styled(text, *styles) if styles else text
-        label = words(column.name)
+        label = column.heading
         lines.append(f"{label[0].upper()}{label[1:]}: {shown}\n")
     return lines
 

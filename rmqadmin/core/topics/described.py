@@ -10,7 +10,7 @@ from rmqadmin.core.groups.consumption import answering, read_clients, read_offse
 from rmqadmin.core.groups.lag import UnreadLags
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc, row_of
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, ask_each
 from rmqadmin.core.tables.layout import table_lines
 from rmqadmin.core.topic_and_group_configs import read_topic
 from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
@@ -188,7 +188,7 @@ def describe_topic(admin: AdminClient, topic: str, route: TopicRoute, status: To
         put_tps=status.put_tps,
         brokers=topic_broker_rows(admin, topic, route),
         queues=list(status.rows()),
-        groups=targets.ask_each(lambda group: _reader(admin, topic, group, route.broker_datas), groups),
+        groups=ask_each(lambda group: _reader(admin, topic, group, route.broker_datas), groups),
         groups_unknown=unknown or None,
     )
 
@@ -196,7 +196,7 @@ def describe_topic(admin: AdminClient, topic: str, route: TopicRoute, status: To
 def topic_broker_rows(admin: AdminClient, topic: str, route: TopicRoute) -> list[TopicBrokerRow]:
     """How a topic is set on each broker of its route."""
     brokers = {broker.broker_name: broker for broker in route.broker_datas}
-    return targets.ask_each(
+    return ask_each(
         lambda queues: _broker_row(admin, topic, queues, brokers.get(queues.broker_name)),
         sorted(route.queue_datas, key=lambda queues: queues.broker_name),
     )

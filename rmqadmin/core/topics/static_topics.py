@@ -15,6 +15,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.files import without_mark, write_file
 from rmqadmin.core.names import check_nested
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import (
@@ -91,7 +92,7 @@ def read_configs(admin: AdminClient, info: ClusterInfo, topic: str, answers: Ans
         return read(masters[name]) if answers is None else answers.ask(masters[name], read)
 
     names = sorted(masters)
-    found = zip(names, targets.ask_each(ask, names), strict=True)
+    found = zip(names, ask_each(ask, names), strict=True)
     return {name: config for name, config in found if config is not None}
 
 

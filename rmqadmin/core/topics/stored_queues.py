@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
@@ -71,7 +71,7 @@ def stored_queues(
             for queue_id in (*range(nums), *past)
         ]
 
-    found = targets.ask_each(ask, list(_readable(route)))
+    found = ask_each(ask, list(_readable(route)))
     return sorted((one for part in found for one in part), key=lambda one: one.queue)
 
 

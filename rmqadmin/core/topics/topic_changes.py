@@ -12,6 +12,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
 from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.units import count
@@ -225,7 +226,7 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
     """How much is lost with a topic on these brokers, and which groups read it, as text."""
     try:
         message_count = messages_in(admin, topic, addrs)
-        answers = targets.ask_each(lambda addr: admin.groups_of_topic(addr, topic), addrs)
+        answers = ask_each(lambda addr: admin.groups_of_topic(addr, topic), addrs)
         groups = sorted({group for answer in answers for group in answer})
     except RocketMQError as error:
         return f"how many messages would be lost, and to which groups, is unknown: {error}"
@@ -235,7 +236,7 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
 
 def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:
     """How many messages a topic has on these brokers."""
-    answers = targets.ask_each(lambda addr: targets.queue_ends(admin, addr, topic), addrs)
+    answers = ask_each(lambda addr: targets.queue_ends(admin, addr, topic), addrs)
     return sum(ends.max_offset - ends.min_offset for answer in answers for ends in answer.values())
 
 

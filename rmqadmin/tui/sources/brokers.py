@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.broker_checks import DiskLimits, disk_limits
 from rmqadmin.core.health.finding import Finding, Grade, in_order
 from rmqadmin.core.health.ha_checks import ha_findings
 from rmqadmin.core.results import ResultColumn, columns
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
     Replica,
@@ -91,7 +91,7 @@ def read_states(admin: AdminClient, memory: ClusterMemory, brokers: Mapping[str,
         limits = disk_limits(memory.settings.of(admin, replica.broker_addr) if known else {})
         return BrokerState(broker_row(asked), limits, asked.today("Put"), asked.today("Get"))
 
-    return dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))
+    return dict(zip(here, ask_each(ask, list(here.values())), strict=True))
 
 
 def read_settings(admin: AdminClient, broker_addr: str, kind: str) -> Found[Setting]:
@@ -162,7 +162,7 @@ class ReadSets(msgspec.Struct, frozen=True):
 def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSets:
     """Reads the sets of all brokers, present or gone. A single broker without controllers is also a set."""
     seen = list(read_cluster(admin, memory).seen.values())
-    found = read_ha(admin, targets.ask_each(lambda broker: _registered(admin, memory, broker), seen))
+    found = read_ha(admin, ask_each(lambda broker: _registered(admin, memory, broker), seen))
     rows = {
         f"{one.broker_name}/{member.broker_addr}": SetRow(one, member)
         if member is one.master

@@ -8,8 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
 from rmqproto.bodies.routes import BrokerData
@@ -84,7 +84,7 @@ def ask_brokers(memory: ClusterMemory, brokers: Sequence[B], ask: Callable[[B], 
         except RocketMQError as error:
             return error
 
-    pairs = list(zip(brokers, targets.ask_each(attempt, brokers), strict=True))
+    pairs = list(zip(brokers, ask_each(attempt, brokers), strict=True))
     errors = [(broker, answer) for broker, answer in pairs if isinstance(answer, RocketMQError)]
     if errors and len(errors) == len(pairs):
         raise errors[0][1]

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.lag import oldest_waiting
 from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts, read_routes
+from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.broker_state import Replica, ask_replica
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.memory.readings import (
@@ -48,7 +48,7 @@ def read_brokers(
         config = memory.settings.of(admin, replica.broker_addr) if asked.failure is None else {}
         return BrokerFacts(replica=asked, asked_ms=asked_ms, answered_ms=memory.now_ms(), config=config)
 
-    return seen, dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))
+    return seen, dict(zip(here, ask_each(ask, list(here.values())), strict=True))
 
 
 def read_name_servers(admin: AdminClient, memory: ClusterMemory) -> list[NamesrvFacts]:
@@ -64,7 +64,7 @@ def read_name_servers(admin: AdminClient, memory: ClusterMemory) -> list[Namesrv
         found = read_routes(admin, NamesrvFacts(addr=addr, cluster=cluster), names)
         return found if found.routes_error is None else NamesrvFacts(addr=addr, error=found.routes_error)
 
-    return targets.ask_each(read, admin.namesrv_addrs)
+    return ask_each(read, admin.namesrv_addrs)
 
 
 def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:

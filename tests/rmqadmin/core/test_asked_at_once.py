@@ -7,10 +7,10 @@ import pytest
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.core import targets
 from rmqadmin.core.contexts.context import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.targets import ask_each, asking_at_once
+from rmqadmin.core.servers import broker_answers
+from rmqadmin.core.servers.broker_answers import ask_each, asking_at_once
 from tests.rmqadmin.conftest import Rmqadmin
 
 WAIT_S = 30
@@ -72,7 +72,7 @@ def test_a_command_asks_as_its_flag_says_else_its_environment(
         return whole(count)
 
     whole = asking_at_once
-    monkeypatch.setattr("rmqadmin.core.targets.asking_at_once", noted)
+    monkeypatch.setattr("rmqadmin.core.servers.broker_answers.asking_at_once", noted)
     assert rmqadmin("clusterList").status == 0
     monkeypatch.setenv("RMQADMIN_PARALLEL", "5")
     assert rmqadmin("clusterList").status == 0
@@ -89,8 +89,8 @@ def test_a_context_may_limit_every_command_and_the_dashboard(monkeypatch: pytest
     call = Call("tui", CommonOptions(context="far"))
     asked: list[int | None] = []
     with call.asking_limited():
-        asked.append(targets._asked_at_once)
-    assert (asked, targets._asked_at_once) == ([2], None)
+        asked.append(broker_answers._asked_at_once)
+    assert (asked, broker_answers._asked_at_once) == ([2], None)
 
 
 @pytest.mark.parametrize("is_nested", [False, True])

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
-from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns
+from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns, heading
 from rmqadmin.core.tables import marks
-from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import fit, shortened, wish
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, Described, at_least, person_text
@@ -71,7 +70,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return self.words or words(self.name)
+        return self.words or heading(self.name)
 
     @property
     def changes_by_itself(self) -> bool:

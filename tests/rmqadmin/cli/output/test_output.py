@@ -16,7 +16,6 @@ from rmqadmin.cli.output.output_format import Color, Format, wants_color
 from rmqadmin.cli.output.rendering import pieces, render, schema, write
 from rmqadmin.core import units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
-from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import TableView, summary_lines
 from rmqproto import times
 from rmqproto.errors import UsageError
@@ -269,7 +268,7 @@ def test_every_heading_is_words_and_names_one_column_of_its_table() -> None:
 
     for command in all_commands():
         for result in command.results:
-            heads = [words(column.name) for column in columns(result.row_type)]
+            heads = [column.heading for column in columns(result.row_type)]
             assert not any("_" in head for head in heads), f"{result.__name__}: {heads}"
             twice = {head for head in heads if heads.count(head) > 1}
             assert not twice, f"{result.__name__} has two columns {twice}"

@@ -9,9 +9,8 @@ from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
 from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.messages.message_rows import StoredMessageRow
-from rmqadmin.core.results import Result, ResultColumn, Row, columns
+from rmqadmin.core.results import Result, ResultColumn, Row, columns, heading
 from rmqadmin.core.servers.server_configs import Configs, Listing
-from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import Layout, TableView
 from tests.support.quick import in_one_test
 
@@ -65,8 +64,8 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
     ("commit_tps", "commit/s"),
     ("behind_bytes", "behind"),
 )
-def test_a_heading_is_what_people_say(field: str, heading: str) -> None:
-    assert words(field) == heading
+def test_a_heading_is_what_people_say(field: str, said: str) -> None:
+    assert heading(field) == said
 
 
 def stored_message(at: int, topic: str = "orders") -> StoredMessageRow:
