@@ -57,8 +57,7 @@ def _doubled(again_after_s: float) -> float:
 
 
 def _may_open_again(store: MessageStore, member: SetMember | None) -> bool:
-    has_room = store.flags.has_only_lacked_room and not store.lack_of_room()
-    return has_room and (member is None or member.may_open_store_again)
+    return (member is None or member.may_open_store_again) and store.has_room_again()
 
 
 class BrokerHost:

@@ -643,6 +643,12 @@ class MessageStore:
         """Why a copied log must not grow now; empty if it may."""
         return self._retention.lack_of_room()
 
+    def has_room_again(self) -> bool:
+        """Whether this store, which takes nothing because it lacked room and for no other reason, may be opened again:
+        a broker whose store does not open ends, and serves no consumer any more."""
+        has_room = self.flags.has_only_lacked_room and not self.lack_of_room()
+        return has_room and self.directory.has_room_for_files()
+
 
 @says_what_failed
 def open_read_only(directory: str | os.PathLike[str], options: StoreOptions | None = None) -> MessageStore:

@@ -13,7 +13,7 @@ from rmqserver.store.followers import Followers
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.directory import StoreDirectory
-from rmqserver.store.running_flags import CONSUME_QUEUE_DISK_FULL, DISK_FULL, RunningFlags
+from rmqserver.store.running_flags import CONSUME_QUEUE_DISK_FULL, DISK_FULL, NOT_WRITEABLE, RunningFlags
 
 _HOUR_MS = 3_600_000
 
@@ -53,7 +53,12 @@ class Retention:
         self._options = options
 
     def clean(self, now_ms: int, flushed_offset: int, *, force: bool) -> CleanReport:
-        """Files that are not flushed yet stay. What followers hold of removed files goes by ``clean_some``."""
+        """Files that are not flushed yet stay. What followers hold of removed files goes by ``clean_some``. If the
+        store was removed under its broker, messages are refused from now on: a file that has no name takes them well,
+        and loses them."""
+        segments = self._log.segments
+        if segments.bases and not self._disk.is_file(newest := segments.path(segments.bases[-1])):
+            self._flags.set(NOT_WRITEABLE, f"commit log file {newest} was removed while it was written")
         log_path, queue_path = self._directory.commit_log, self._directory.consume_queues
         log_usage, queue_usage = self._disk.usage(log_path), self._disk.usage(queue_path)
         self._judge(DISK_FULL, log_path, log_usage)

@@ -97,8 +97,8 @@ LOG_HELD_MAX_MS = 1000
 _WRITES, _FOLLOWS = "unwriteableReason", "followingProblem"
 _RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 
-_PASSES = "disk of "
-"""A broker of ours that names its disk so goes on by itself."""
+_PASSES = re.compile("disk of |.*: (No space left on device|Disk quota exceeded)$")
+"""A broker of ours that gives only such reasons goes on by itself."""
 
 
 def broker_findings(facts: ClusterFacts) -> Iterator[Finding]:
@@ -172,7 +172,7 @@ def _serving(broker: BrokerFacts) -> Iterator[Finding]:
         yield _finding(broker, Grade.ERROR, Check.SERVING, "reports that it does not serve", fix)
     if info.get(_WRITES):
         fix = "Make room or mend the disk, then start the broker again; its log says more."
-        if info[_WRITES].startswith(_PASSES):
+        if all(_PASSES.match(reason) for reason in info[_WRITES].split("; ")):
             fix = "Make room, and it goes on by itself."
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"writes no messages: {info[_WRITES]}", fix)
     if info.get(_FOLLOWS):

@@ -6,6 +6,7 @@ This broker has no worker pools, so nothing waits in their queues: their sizes a
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 
@@ -120,13 +121,15 @@ class RuntimeInfo:
         store = self._store
         log_path = store.directory.commit_log
         log_ratio = repr(store.disk.usage(log_path).used_percent / 100)
-        space = shutil.disk_usage(log_path)
-        return {
+        table = {
             "commitLogDiskRatio": log_ratio,
             f"commitLogDiskRatio_{log_path}": log_ratio,
             "consumeQueueDiskRatio": repr(store.disk.usage(store.directory.consume_queues).used_percent / 100),
-            "commitLogDirCapacity": f"Total : {bytes_text(space.total)}, Free : {bytes_text(space.free)}.",
         }
+        with contextlib.suppress(FileNotFoundError):  # the store was removed
+            space = shutil.disk_usage(log_path)
+            table["commitLogDirCapacity"] = f"Total : {bytes_text(space.total)}, Free : {bytes_text(space.free)}."
+        return table
 
     def _delays(self) -> dict[str, str]:
         """By level: the next queue offset to deliver, and the end of the level's queue. Levels that never had a message

@@ -253,6 +253,8 @@ class ConfigFiles:
         replace_file(self._disk, path, data, temporary=temporary, is_private=name in PRIVATE)
 
     def _report(self, name: str, error: Exception) -> None:
+        if isinstance(error, FileNotFoundError):  # the directory was removed
+            self._is_directory_kept = False
         problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
         _log.error("%s", problem, exc_info=None if isinstance(error, OSError) else error)
         if self._on_error is not None:

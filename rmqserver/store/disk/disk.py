@@ -152,7 +152,8 @@ class Disk(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
-    def usage(self, path: str) -> DiskUsage: ...
+    def usage(self, path: str) -> DiskUsage:
+        """Of the disk that a directory is on; if the directory is gone, of the one that it was on."""
 
     def lock(self, path: str) -> File:
         """Opens the file, made if missing, with byte 0 locked until it is closed. BlockingIOError if another holder has
@@ -374,6 +375,8 @@ class OsDisk:
             return file.read()
 
     def usage(self, path: str) -> DiskUsage:
+        while not os.path.exists(path):
+            path = os.path.dirname(os.path.abspath(path))
         found = os.statvfs(path)
         return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
 

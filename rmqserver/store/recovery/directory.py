@@ -13,6 +13,9 @@ from rmqserver.store.disk.segments import file_size_in, queue_file_size
 from rmqserver.store.index.index_file import found_counts, is_index_name
 from rmqserver.store.options import StoreOptions
 
+ROOM_FILES, ROOM_FILE_BYTES = 32, 64 << 10
+"""What must have room before a store that lacked room is opened again, which makes a few files."""
+
 
 class StoreDirectory:
     def __init__(self, root: str, disk: Disk):
@@ -50,6 +53,21 @@ class StoreDirectory:
         self._disk.mkdir(self.index)
         self._disk.sync_directory(self.root)
         return file
+
+    def has_room_for_files(self) -> bool:
+        """Whether a few more files can be made and written now. Free bytes show neither a quota nor a lack of
+        inodes."""
+        paths = [f"{self.root}/room{number}.tmp" for number in range(ROOM_FILES)]
+        try:
+            for path in paths:
+                self._disk.open(path, create_size_bytes=0).pwrite(bytes(ROOM_FILE_BYTES), 0)
+        except OSError:
+            return False
+        finally:
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    self._disk.unlink(path)
+        return True
 
     def is_marked_running(self) -> bool:
         """True while a broker runs on the store, and after one that did not stop cleanly."""

@@ -41,16 +41,26 @@ def filling(act, part, full):
 def measuring(act, full):
     return lambda disk, path: DiskUsage(1 << 30, 0) if os.path.exists(full) else act(disk, path)
 
+def making(act, part, full):
+    def acts(disk, path, **more):
+        if os.path.exists(full) and part in path and not os.path.exists(path):
+            open(full + ".met", "a").write(path + "\\n")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return act(disk, path, **more)
+    return acts
+
 name, part, full = sys.argv[1:4]
 if name == "usage":
     OsDisk.usage = measuring(OsDisk.usage, full)
+elif name == "open":
+    OsDisk.open = making(OsDisk.open, part, full)
 else:
     setattr(OsFile, name, filling(getattr(OsFile, name), part, full))
 sys.argv[1:] = sys.argv[4:]
 runpy.run_module("rmqserver", run_name="__main__", alter_sys=True)
 """
 """``rmqserver`` with a disk that is full for this call on these files while a file exists. For ``usage`` it is found
-nearly full."""
+nearly full; for ``open`` it takes no new file, and the paths of those that were refused are noted."""
 
 QUEUE = MessageQueue("Room", "broker-a", 0)
 
@@ -115,6 +125,26 @@ def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str
         (tmp_path / "full").unlink()
         until(send)
         assert sent.items() <= stored(admin, server).items()
+    assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
+
+
+@pytest.mark.slow
+def test_a_broker_without_inodes_serves_consumers_and_waits(tmp_path: Path) -> None:
+    """Free bytes show neither those nor a quota. It used to close its store, could not open it again, and ended."""
+    sent: dict[int, bytes] = {}
+    met = tmp_path / "full.met"
+    at = "open", f"{tmp_path}/store/"
+    with filling_server(tmp_path, at, "standalone", "--namesrv-port", "0") as addr, AdminClient("127.0.0.1:1") as admin:
+        send = partial(is_taken, admin, addr, QUEUE, sent)
+        until(send)
+        (tmp_path / "full").touch()
+        until(lambda: not is_taken(admin, addr, MessageQueue("Room", "broker-a", 1), {}))
+        until(lambda: met.exists() and "/room0.tmp" in met.read_text())
+        assert sent.items() <= stored(admin, addr).items()
+        assert not send()
+        (tmp_path / "full").unlink()
+        until(send)
+        assert sent.items() <= stored(admin, addr).items()
     assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
 
 
@@ -264,8 +294,8 @@ async def test_another_store_that_does_not_open_ends_the_server(
 @pytest.mark.trio
 async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock: object) -> None:
     """A disk tells nothing of a quota: it seems to have room, and clients would see a restart each second."""
-    flags = SimpleNamespace(has_only_lacked_room=True, has_write_failed=True, reason="")
-    store = SimpleNamespace(flags=flags, lack_of_room=str)
+    flags = SimpleNamespace(has_write_failed=True, reason="")
+    store = SimpleNamespace(flags=flags, has_room_again=lambda: True)
     opened_s: list[float] = []
 
     async def reopen(*_: object, sow: bool) -> None:

@@ -1,12 +1,16 @@
 """Old files go, oldest first, and never too many; a disk that fills up stops writes before it is full."""
 
 import dataclasses
+import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rmqproto.codes import ResponseCode
+from rmqserver.broker.sending.targets import refusal_of
 from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.feed import QUEUES_PER_PORTION
@@ -221,6 +225,44 @@ def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, d
     put(store)
     store.commit()
     assert store.close()
+
+
+def test_a_store_that_is_removed_under_its_broker_takes_nothing_more(store: MessageStore, tmp_path: Path) -> None:
+    """The kernel goes on writing to a file that has no name: all that is acknowledged then would be lost."""
+    put(store)
+    store.commit()
+    shutil.rmtree(tmp_path / "store")
+    store.clean_expired()
+    with pytest.raises(MessageRefused, match="was removed while it was written") as refused:
+        put(store)
+    assert refusal_of(refused.value, store).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert store.get("T", 0, store.max_offset("T", 0) - 1, 1).status is GetStatus.FOUND
+    assert not store.close()
+
+
+def test_a_store_that_cannot_make_a_file_has_no_room_whatever_is_free(tmp_path: Path, make_store: MakeStore) -> None:
+    class NoInodes(OsDisk):
+        is_full = False
+
+        def open(self, path: str, **more: Any) -> OsFile:
+            if self.is_full and not Path(path).exists():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            return super().open(path, **more)
+
+    disk = NoInodes()
+    store = make_store(disk=disk, options=OPTIONS)
+    put(store)
+    store.commit()
+    disk.is_full = True
+    put(store, topic="U")
+    store.commit()
+    store.flush()
+    assert store.flags.has_only_lacked_room
+    assert not store.has_room_again()
+    disk.is_full = False
+    names = {path.name for path in (tmp_path / "store").iterdir()}
+    assert store.has_room_again()
+    assert {path.name for path in (tmp_path / "store").iterdir()} == names
 
 
 def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, disk: PretendDisk) -> None:

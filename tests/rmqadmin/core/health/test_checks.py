@@ -101,6 +101,21 @@ def test_a_slave_of_apaches_is_not_expected_to_do_the_duties_of_a_master() -> No
     assert bad(broker_findings(facts(broker(), slave))) == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "goes_on"),
+    [
+        ("disk of /data has 200 MiB left, the limit is 256 MiB", True),
+        ("cannot write commit log file /data/0: No space left on device; disk of /data is 91% full", True),
+        ("cannot write consume queue /data/T/0: Disk quota exceeded", True),
+        ("cannot flush /data/0: Input/output error; disk of /data is 91% full", False),
+    ],
+)
+def test_a_broker_that_waits_for_room_is_not_to_be_started_again(reason: str, goes_on: bool) -> None:
+    one = facts(broker(says={"unwriteableReason": reason}))
+    (found,) = [each for each in broker_findings(one) if each.grade is Grade.ERROR]
+    assert ("goes on by itself" in str(found.fix)) is goes_on
+
+
 def with_users(**config: str) -> BrokerFacts:
     return msgspec.structs.replace(broker(**config), user_count=2)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -207,6 +208,19 @@ def test_a_table_that_cannot_be_saved_now_is_told_of_and_tried_again(tmp_path: P
     assert ConfigFiles(str(tmp_path), OsDisk()).load("topics.json") == {"a": 1}
     files.close()
     assert not problems
+
+
+def test_a_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    problems: list[StorageError] = []
+    files = ConfigFiles(str(tmp_path / "config"), OsDisk(), problems.append)
+    files.save_now("topics.json", {"a": 1})
+    files.wait_until_saved()
+    shutil.rmtree(tmp_path / "config")
+    files.save_now("topics.json", {"a": 2})
+    assert "topics.json" in str(problems[0])
+    files.try_again()
+    files.close()
+    assert ConfigFiles(str(tmp_path / "config"), OsDisk()).load("topics.json") == {"a": 2}
 
 
 def test_an_older_version_does_not_come_back_when_it_is_tried_again(tmp_path: Path) -> None:
