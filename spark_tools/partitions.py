@@ -15,7 +15,7 @@ from rmqproto.codes import PERM_READ
 from rmqproto.errors import StorageError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
-from rmqreplay.source.pulling import is_silence, persist
+from rmqreplay.source.pulling import PullRules, check_allowed, is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, Resolved, resolve, wanted_topics
 from rmqreplay.source.store_view import StoreView
 from spark_tools.source_options import ReadOptions
@@ -75,6 +75,8 @@ def plan_live(cluster: LiveCluster, options: ReadOptions) -> Planned:
     resolved = persist(lambda: resolve(options, cluster), cluster.forget_routes, timeout_s, passes=is_silence)
     if options.fail_on_data_loss:
         _check_readable(cluster, {each.queue.topic for each in resolved.ranges})
+    places = {each.queue: each.start for each in resolved.ranges if each.count > 0}
+    check_allowed(cluster, places, PullRules(batch_size=1, group=options.reader_group))
     if options.sql92 is not None:
         cluster.check_sql92(resolved.ranges, options.sql92)
     parts: list[Part] = [piece for each in resolved.ranges for piece in cut_range(each, options, len(resolved.ranges))]

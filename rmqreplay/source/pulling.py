@@ -5,7 +5,7 @@ say that a topic is gone, because a name server also forgets the topics of one t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -42,6 +42,8 @@ PAUSE_S, PAUSE_MAX_S = 0.1, 5.0
 """The pause before the second try, and the longest: each is twice as long as the one before."""
 
 _PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
+
+_NOT_ALLOWED = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 
 
 class Readable(Protocol):
@@ -195,6 +197,18 @@ def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) ->
             raise
         return True
     return False
+
+
+def check_allowed(source: Readable, places: Mapping[MessageQueue, int], rules: PullRules) -> None:
+    """RefusedError if a topic may not be pulled, or not in the name of the rules' group: tasks would be refused, and
+    repeated. Asks for one message of each topic, at its place; what a broker does not tell now is left to the tasks."""
+    for queue in {queue.topic: queue for queue in places}.values():
+        try:
+            _pull_once(source, queue, places[queue], rules)
+        except RocketMQError as error:
+            if isinstance(error, RefusedError) and error.code in _NOT_ALLOWED:
+                error.hint = f"reading needs Sub on the topic {queue.topic} and on the group {rules.group}"
+                raise
 
 
 def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:

@@ -12,7 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
-from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
+from rmqreplay.source.pulling import PullRules, check_allowed, is_gone, is_passing, is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
 from spark_tools.given_options import did_you_mean
 from spark_tools.source_options import ReadOptions
@@ -50,7 +50,7 @@ class QueueSurvey:
         self._rules = PullRules(batch_size=1, group=options.reader_group)
         self._given_up: set[str] = set()
         """Brokers that were away too long. They are not waited for until they have answered again."""
-        self._has_answered = self._is_checked = False
+        self._has_answered = self._is_checked = self._is_allowed = False
 
     def starting(self) -> dict[MessageQueue, int]:
         """Errors as of ``starting_places``."""
@@ -64,12 +64,13 @@ class QueueSurvey:
         """``known`` are the queues that the stream has read, with their next offsets; None if that is not known yet.
         ``marks`` tell of those that were made anew, which may end before them; others that do are waited for.
         DataLossError if brokers do not answer in time; with failOnDataLoss=false their queues are left out.
+        RefusedError, at the first look, if they may not be read.
         NotFoundError, at the first look that knows it, for a topic that the options name, and that neither the stream
         nor the cluster knows."""
         self._reach()
         self._refuse_unknown(known)
         try:
-            return persist(lambda: self._look(known or {}, marks or {}), lambda: None, self._timeout_s)
+            seen = persist(lambda: self._look(known or {}, marks or {}), lambda: None, self._timeout_s)
         except _AwayError as error:
             text = f"{error}, for {self._options.read_timeout_ms} ms"
             if self._options.fail_on_data_loss:
@@ -79,6 +80,10 @@ class QueueSurvey:
             tell(text + ": the stream goes on without them")
             self._given_up |= error.broker_names
             return self.look(known, marks)
+        if not self._is_allowed:
+            check_allowed(self._cluster, {queue: first for queue, (first, last) in seen.bounds.items()}, self._rules)
+            self._is_allowed = bool(seen.bounds)
+        return seen
 
     def _reach(self) -> None:
         if not self._has_answered:

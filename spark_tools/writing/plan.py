@@ -19,7 +19,7 @@ from rmqproto.errors import RefusedError, StorageError, UsageError
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.source.live import LiveCluster
-from rmqreplay.source.pulling import READ_TIMEOUT_S, persist
+from rmqreplay.source.pulling import READ_TIMEOUT_S, PullRules, check_allowed, persist
 from rmqserver.store.sequences.sequence_table import KEPT_MS
 from spark_tools.given_options import local_path
 from spark_tools.writing.rows import writable_queues
@@ -52,7 +52,8 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def make_plan(cluster: LiveCluster, topic: str, batch_id: int | None = None) -> WritePlan:
-    """UsageError for a broker that does not recognise messages that are sent again."""
+    """UsageError for a broker that does not recognise messages that are sent again; RefusedError if they may not be
+    read, to be compared."""
     queues = writable_queues(cluster, topic)
     sizes = [_body_max_bytes(cluster, topic, name) for name in sorted({queue.broker_name for queue in queues})]
     ends = [
@@ -60,6 +61,7 @@ def make_plan(cluster: LiveCluster, topic: str, batch_id: int | None = None) -> 
             cluster.master(topic, queue.broker_name), topic, queue.queue_id)))
         for queue in queues
     ]  # fmt: skip
+    check_allowed(cluster, {each.queue: each.queue_offset for each in ends}, PullRules(batch_size=1))
     return WritePlan(
         topic=topic, queues=ends, body_max_bytes=min(sizes), write_id=secrets.token_hex(16), batch_id=batch_id,
         begun_ms=time.time_ns() // 1_000_000,

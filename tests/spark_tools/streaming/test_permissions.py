@@ -1,6 +1,6 @@
 """The table of permissions in docs/spark-streams.md: they are enough, and each is needed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,14 +16,18 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.sending.delivery import DeliveryError
-from rmqreplay.source.live import ClusterAccess
+from rmqreplay.source.live import ClusterAccess, LiveCluster
+from rmqreplay.source.pulling import PullRules
 from spark_tools.part_reader import read_any
-from spark_tools.partitions import cluster_of
-from spark_tools.source_options import parse_stream_options, parse_write_options
+from spark_tools.partitions import cluster_of, plan_live
+from spark_tools.source_options import parse_read_options, parse_stream_options, parse_write_options
 from spark_tools.streaming.offsets import ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.progress import GroupCommits
 from spark_tools.streaming.survey import QueueSurvey
+from spark_tools.tables.found_messages import live_halves, live_timers
+from spark_tools.tables.positions import Values, live_offsets, live_queues
+from spark_tools.writing.plan import make_plan
 from spark_tools.writing.tasks import write_at_least_once
 from tests.support import servers
 from tests.support.auth_walk import ROOT
@@ -93,6 +97,51 @@ def test_each_of_them_is_needed(guarded: Server, missing: str) -> None:
     rights = {name: actions for name, actions in RIGHTS.items() if name != missing}
     with pytest.raises(RefusedError, match=missing.partition(":")[2]):
         run_stream(guarded, user(guarded, "without-" + missing.replace(":", "-"), rights))
+
+
+def test_what_tasks_would_be_refused_is_told_before_they_start(guarded: Server) -> None:
+    """Spark starts a task four times."""
+    reader = user(guarded, "no-group", {"Topic:Orders": ["Get", "Sub", "Pub"], "Cluster:*": ["Get"]})
+    with ClusterAccess(credentials=reader).cluster(guarded.namesrv_addr) as cluster:
+        options = parse_read_options({"nameServer": guarded.namesrv_addr, "subscribe": QUEUE.topic})
+        survey = QueueSurvey(cluster, options)
+        for ask in (
+            lambda: plan_live(cluster, options),
+            lambda: survey.look(None),
+            lambda: make_plan(cluster, QUEUE.topic),
+        ):
+            with pytest.raises(RefusedError, match="permission to access Group:TOOLS_CONSUMER") as told:
+                ask()
+            assert told.value.hint == "reading needs Sub on the topic Orders and on the group TOOLS_CONSUMER"
+
+
+TABLES: dict[str, tuple[Callable[[LiveCluster], Iterator[Values]], dict[str, list[str]]]] = {
+    "queues": (lambda cluster: live_queues(cluster, [QUEUE.topic]), {"Topic:Orders": ["Get"]}),
+    "offsets": (lambda cluster: live_offsets(cluster, None), {"Cluster:*": ["Get"], "Group:spark-job": ["Get"]}),
+    "halves": (
+        lambda cluster: live_halves(cluster, PullRules()),
+        {
+            "Topic:RMQ_SYS_TRANS_HALF_TOPIC": ["Get"], "Topic:RMQ_SYS_TRANS_OP_HALF_TOPIC": ["Get"],
+            "Group:CID_RMQ_SYS_TRANS": ["Get"],
+        },
+    ),
+    "timers": (lambda cluster: live_timers(cluster, PullRules()), {"Topic:rmq_sys_wheel_timer": ["Get"]}),
+}  # fmt: skip
+"""What the manual says that each needs, besides the rights of a read."""
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_need_rights_of_their_own(guarded: Server, table: str) -> None:
+    rows, rights = TABLES[table]
+    for missing in (None, *rights):
+        kept = {name: actions for name, actions in {**rights, "Topic:Other": ["Get"]}.items() if name != missing}
+        reader = user(guarded, f"{table}-{len(kept)}-{(missing or '').replace(':', '-').strip('*')}", kept)
+        with ClusterAccess(credentials=reader).cluster(guarded.namesrv_addr) as cluster:
+            if missing is None:
+                list(rows(cluster))
+                continue
+            with pytest.raises(RefusedError, match="has no permission to access"):
+                list(rows(cluster))
 
 
 def test_rows_of_a_topic_that_the_user_may_not_write_are_rejected(guarded: Server) -> None:
