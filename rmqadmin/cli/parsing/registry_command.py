@@ -195,18 +195,24 @@ class RegistryCommand(TyperCommand):
             if name in param.opts:
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
                 error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
-        error.hint = (
-            self._as_word(ctx, name) or error.hint or f"`{ctx.command_path} --help` shows its options and arguments."
-        )
+        as_word, as_option = self._as_meant(ctx, name)
+        help = f"`{ctx.command_path} --help` shows its options and arguments."
+        error.hint = as_word or error.hint or as_option or help
         return error
 
-    def _as_word(self, ctx: Any, name: str) -> str | None:
-        """The hint for an option of mqadmin's commands whose value is a word here: ``msg cat -t X``."""
+    def _as_meant(self, ctx: Any, name: str) -> tuple[str | None, str | None]:
+        """The hints for an option of mqadmin's commands whose value is a word here, ``msg cat -t X``, and for one whose
+        name a single option here may have for it, ``msg import -t X``."""
         wanted = _WORD_OF_OPTION.get(name)
-        words = {param.name: param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"}
-        if wanted is None or wanted not in (self.values[word] for word in words):
-            return None
-        return f"The value of {name} is a word here: {ctx.command_path} {' '.join(words.values())}"
+        meant: list[Any] = [
+            param for param in self.params if wanted is not None and self.values.get(param.name) is wanted
+        ]
+        if any(param.param_type_name == "argument" for param in meant):
+            words = [param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"]
+            return f"The value of {name} is a word here: {ctx.command_path} {' '.join(words)}", None
+        if len(meant) != 1 or wanted not in _NAMES:
+            return None, None
+        return None, f"Is it {meant[0].opts[0]} {meant[0].make_metavar(ctx)}? {meant[0].help}"
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:
         """The options with words of a choice without the blanks around them, as mqadmin takes them, and with durations

@@ -440,8 +440,8 @@ def storage_error(error: Exception, doing: str, path: str) -> StorageError:
         errno.EACCES: "run as the user that owns the store directory",
         errno.EROFS: "the file system is mounted read-only",
         errno.EMFILE: "raise the limit of open files (ulimit -n)",
-        errno.ENOTDIR: "move it away: a directory of the store should be there",
-        errno.EEXIST: "move it away: a directory of the store should be there",
+        errno.ENOTDIR: "move it away: a directory should be there",
+        errno.EEXIST: "move it away: a directory should be there",
         errno.EISDIR: "move it away: a file of the store should be there",
         errno.EIO: "the device reports errors: look at the kernel's log before writing to it again",
     }

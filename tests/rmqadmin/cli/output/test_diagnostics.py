@@ -127,6 +127,9 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
         ("dlq redrive -g G", "The value of -g is a word here: rmqadmin dlq redrive [GROUP]"),
         ("user add -u bob", "The value of -u is a word here: rmqadmin user add USER"),
         ("msg send T --body hi", "The value of --body is a word here: rmqadmin msg send TOPIC [BODY|@FILE|-]..."),
+        ("msg import F -t X", "Is it --to TOPIC? Send to this topic. Default: where each came from."),
+        ("updateSubGroup --consumerGroup X", "Is it -g GROUP? Consumer group."),
+        ("updateTopic -g X", "`rmqadmin updateTopic --help` shows its options and arguments."),
         ("store inspect -t X", "`rmqadmin store inspect --help` shows its options and arguments."),
     ],
 )

@@ -46,3 +46,10 @@ def test_the_status_says_whether_retention_is_near(
     wanted = {"start_offset": 0, "end_offset": 3, "new": 0, "waiting": 1, "missing": 1}
     assert wanted == {name: row[name] for name in wanted}
     assert sorted(directory.rglob("*")) == before
+
+
+def test_a_file_in_an_archives_place_is_told_in_words_that_fit(run: Rmqadmin, tmp_path: Path) -> None:
+    file = tmp_path / "archive"
+    file.touch()
+    ran = run("spark-archive", "-n", "127.0.0.1:1", "--archive", str(file), "--check")
+    assert ran.err.endswith("hint: move it away: a directory should be there\n")
