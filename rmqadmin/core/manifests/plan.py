@@ -18,7 +18,7 @@ from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.results import FoundRows, Row, doc, row_of
 from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
+from rmqadmin.core.topics.topic_changes import delete_in_namesrvs, loss
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
 
@@ -94,9 +94,9 @@ class Place(msgspec.Struct, frozen=True):
 def plan(
     admin: AdminClient, manifest: Manifest, brokers: Sequence[ManifestBroker], *, prune: bool = False
 ) -> list[ObjectStep]:
-    """All steps, including those that change nothing. With ``prune``, objects on a broker that their kind's section
-    does not name are deleted. Servers that cannot be reached, or refuse, get failed steps; their error is raised if no
-    server answers."""
+    """All steps, including those that change nothing; those that delete a topic warn of what is lost. With ``prune``,
+    objects on a broker that their kind's section does not name are deleted. Servers that cannot be reached, or refuse,
+    get failed steps; their error is raised if no server answers."""
     wished: list[ObjectStep] = []
     deletions: list[ObjectStep] = []
     for kind in KINDS:
@@ -125,7 +125,10 @@ def plan(
         of_kind: list[ObjectStep] = []
         for name, where in doomed.items():
             steps = [kind.plan_deletion(admin, place.addr, name, place.found[name]) for place in where]
-            steps += _routes_left(admin, name, where) if kind is TOPIC_KIND else []
+            if kind is TOPIC_KIND:
+                lost = f"{name}: {loss(admin, name, [place.addr for place in where])}"
+                steps = [*(msgspec.structs.replace(step, warnings=[lost]) for step in steps)]
+                steps += _routes_left(admin, name, where)
             of_kind += [ObjectStep(kind.noun, name, step) for step in steps]
         deletions = of_kind + deletions
     return [*wished, *deletions]

@@ -15,7 +15,6 @@ import msgspec
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, Step, Taken, WayBack, rows_of, settle_undo_file, take, tell_way_back
 from rmqadmin.core.files import state_dir, write_undo_file
-from rmqadmin.core.manifests.kinds import TOPIC_KIND
 from rmqadmin.core.manifests.manifest import (
     Manifest,
     ManifestEntry,
@@ -27,7 +26,6 @@ from rmqadmin.core.manifests.manifest import (
 )
 from rmqadmin.core.manifests.plan import brokers_of, plan, what_changes
 from rmqadmin.core.results import Notice
-from rmqadmin.core.topics.topic_changes import loss
 from rmqproto.errors import RocketMQError, StorageError
 
 
@@ -45,15 +43,12 @@ class Carried(msgspec.Struct, frozen=True):
         return self.undo_file is not None or any(step.plan_back is not None for step in self.may_be_done)
 
     def plan_back(self, admin: AdminClient, notice: Notice) -> list[Step]:
-        """The steps that undo these, from the present state. ``notice`` takes what has moved since, and what is lost.
-        Changes nothing."""
+        """The steps that undo these, from the present state. ``notice`` takes what has moved since. Changes
+        nothing."""
         found = [back for step in self.may_be_done if step.plan_back is not None for back in step.plan_back(admin)]
         if self.undo_file is not None:
             manifest = read_manifest([str(self.undo_file)])
-            for one in what_changes(plan(admin, manifest, brokers_of(admin, manifest, None, None))):
-                found.append(one.step)
-                if one.noun == TOPIC_KIND.noun and one.step.action == "delete":
-                    notice(loss(admin, one.name, [one.step.target]))
+            found += [one.step for one in what_changes(plan(admin, manifest, brokers_of(admin, manifest, None, None)))]
         left = {(step.target, one.field): one.after for step in self.may_be_done for one in step.changes}
         for step in found:
             for change in step.changes:

@@ -126,6 +126,8 @@ def test_what_must_be_absent_is_deleted_with_a_yes_alone(pair: Pair, run: Rmqadm
     there = ("-f", manifest("topics: {doomed: {absent: true}}"), "-c", CLUSTER)
     refused = run("apply", *there)
     assert (refused.status, "Nobody can be asked to confirm it" in refused.err) == (2, True)
+    lost = "rmqadmin: doomed: 0 messages would be lost; no group is online or has offsets there\n"
+    assert all(run(command, *there).err.count(lost) == 1 for command in ("diff", "apply"))
     assert "doomed" in pair.admin.all_topics(pair.a).topic_config_table
     done = run("apply", *there, "--yes", "-o", "json")
     assert [item["target"] for item in done.items] == [pair.a, pair.namesrv_addr]
