@@ -113,7 +113,11 @@ class ConfigFiles:
         Members that the last document of that name had and this one lacks stay. A member given as None is removed.
         """
         merged = self._merged(name, document)
-        self.write_later(name, lambda: dumps(merged) if name in COMPACT else pretty(merged))
+        self.write_later(name, lambda: _text(name, merged))
+
+    def save_later(self, name: str, document: Callable[[], Document]) -> None:
+        """As ``save``, for a large document, which ``document`` makes in the thread."""
+        self.write_later(name, lambda: _text(name, self._merged(name, document())))
 
     def write_later(self, name: str, text: Callable[[], bytes]) -> None:
         """As ``save``, for a file's whole content, which ``text`` returns in the thread."""
@@ -259,6 +263,10 @@ class ConfigFiles:
         _log.error("%s", problem, exc_info=None if isinstance(error, OSError) else error)
         if self._on_error is not None:
             self._on_error(problem)
+
+
+def _text(name: str, document: Document) -> bytes:
+    return dumps(document) if name in COMPACT else pretty(document)
 
 
 def _parse_untrusted(data: bytes) -> Any:
