@@ -131,11 +131,10 @@ class Acks:
             text = f"reviveQid {revive_queue_id} of the handle is none of the {self._log.queue_nums} revive queues"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
         try:
+            self._log.put(entry, revive_queue_id, store_host)
             if isinstance(entry, CheckPoint):
-                self._log.put_check_point(entry, revive_queue_id, store_host)
                 self._in_flight.popped(entry.topic, entry.consumer_group, entry.queue_id, entry.message_count)
             else:
-                self._log.put_ack(entry, revive_queue_id, store_host)
                 topic, group, count = entry.topic, entry.consumer_group, len(entry.offsets)
                 self._in_flight.settled(topic, group, entry.queue_id, entry.pop_time, count)
                 self._stats.add("GROUP_ACK_NUMS", f"{topic}@{group}", count)

@@ -268,7 +268,7 @@ class Popping:
                 start_offset=start,
                 topic=topic,
             )
-            self._log.put_check_point(check_point, popped.revive_queue_id, store_host)
+            self._log.put(check_point, popped.revive_queue_id, store_host)
             popped.taken_back.append(TakenQueue(topic, queue_id, start, len(offsets)))
             self._in_flight.popped(topic, group, queue_id, len(offsets))
             self._offsets.commit(group, topic, queue_id, result.next_offset)

@@ -286,7 +286,7 @@ class Reviver:
             start_offset=check_point.start_offset,
             topic=check_point.topic,
         )
-        self._log.put_ack(ack, queue_id, revived.store_host)
+        self._log.put(ack, queue_id, revived.store_host)
 
     def _again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> NewMessage:
         """The message to be put again (``reviveRetry``)."""

@@ -267,29 +267,23 @@ class ReviveLog:
         within the round, before a reader of the log sees them."""
         self._told[queue_id] = queue
 
-    def put_check_point(self, check_point: CheckPoint, queue_id: int, store_host: bytes) -> None:
-        check_point.revive_time = saturated(check_point.pop_time + check_point.invisible_time)
-        key = _unique_key(check_point, check_point.start_offset, "ck")
-        self._put(check_point, CHECK_POINT_TAG, key, queue_id, store_host)
-
-    def put_ack(self, ack: AckMessage, queue_id: int, store_host: bytes) -> None:
-        tag = ACK_TAG if ack.ack_offsets is UNSET else BATCH_ACK_TAG
-        self._put(ack, tag, _unique_key(ack, ack.ack_offset, "ack"), queue_id, store_host)
-
-    def _put(self, body: CheckPoint | AckMessage, tag: str, key: str, queue_id: int, store_host: bytes) -> None:
+    def put(self, entry: CheckPoint | AckMessage, queue_id: int, store_host: bytes) -> None:
+        """Puts an entry, with a key as of ``genCkUniqueId`` and ``genAckUniqueId``."""
+        if isinstance(entry, CheckPoint):
+            entry.revive_time = saturated(entry.pop_time + entry.invisible_time)
+            tag, offset, kind = CHECK_POINT_TAG, entry.start_offset, "ck"
+        else:
+            tag = ACK_TAG if entry.ack_offsets is UNSET else BATCH_ACK_TAG
+            offset, kind = entry.ack_offset, "ack"
+        before = f"{entry.topic}@{entry.queue_id}@{offset}@{entry.consumer_group}"
+        key = f"{before}@{entry.pop_time}@{entry.broker_name}@{kind}"
         now_ms = self._clock_ms()
         # The form of the record is known, so none of the checks of ``put`` is needed.
         properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{now_ms}\x02UNIQ_KEY\x01{key}\x02".encode()
         appended = self._store.append(
-            self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, encode_entry(body), properties, 0,
+            self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, encode_entry(entry), properties, 0,
             (key.encode(), b"", tag.encode()),
         )  # fmt: skip
         told = self._told.get(queue_id)
         if told is not None and told.next_offset == appended.queue_offset:
-            told.take(body, appended.queue_offset, now_ms, store_host)
-
-
-def _unique_key(entry: CheckPoint | AckMessage, offset: int, kind: str) -> str:
-    """``genCkUniqueId``, ``genAckUniqueId``."""
-    before = f"{entry.topic}@{entry.queue_id}@{offset}@{entry.consumer_group}"
-    return f"{before}@{entry.pop_time}@{entry.broker_name}@{kind}"
+            told.take(entry, appended.queue_offset, now_ms, store_host)
