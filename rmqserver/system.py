@@ -1,5 +1,6 @@
 """What is asked of the operating system: a clock for promises to other machines, such as leases, which do not wait
-while this one sleeps; and whether files have changed, which some file systems do not report."""
+while this one sleeps; one for the ages of what others have said; and whether files have changed, which some file
+systems do not report."""
 
 from __future__ import annotations
 
@@ -12,6 +13,15 @@ def boot_ms() -> int:
     """A clock that is never set, and continues while the machine sleeps. On Linux, ``time.monotonic`` and trio's clock
     stand still then."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
+
+_BEGAN_MS = (time.time_ns() - time.monotonic_ns()) // 1_000_000
+
+
+def steady_ms() -> int:
+    """The time when this process began, and what has passed since without the machine's sleep: nobody sets it. A clock
+    that was wrong and is put right makes nothing old by it, and nothing young for ever."""
+    return _BEGAN_MS + time.monotonic_ns() // 1_000_000
 
 
 WATCH_INTERVAL_S = 0.5

@@ -1,9 +1,11 @@
 """The table of online clients without a network: timeouts, and the field values of C++ and Go clients."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData
 from rmqserver.broker.clients.clients import (
     CONSUME_TYPES,
@@ -15,6 +17,10 @@ from rmqserver.broker.clients.clients import (
     enum_name,
     language_name,
 )
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+from tests.rmqserver.broker.parts import parts_on
 from tests.support.clock import Clock
 from tests.support.quick import in_one_test
 
@@ -27,6 +33,21 @@ class Peer:
 
 def connection() -> Any:
     return Peer()
+
+
+def test_a_clock_that_is_put_right_takes_no_client_and_no_lock_away(tmp_path: Path) -> None:
+    """All clients were disconnected, and who asked next got the queues of the consumer that held them."""
+    clock, queue = Clock(), MessageQueue("T", "broker-a", 0)
+    store = MessageStore(tmp_path, clock_ms=clock, background=False)
+    store.open()
+    parts = parts_on(store, ConfigFiles(str(tmp_path / "config"), OsDisk(), background=False))
+    parts.clients.register_producer("P", "talking", connection(), "JAVA", 1)
+    assert parts.locks.lock("G", "c1", [queue]) == [queue]
+    clock.now_ms += 3_600_000
+    assert parts.clients.expired_peers(60_000) == []
+    assert parts.locks.lock("G", "c2", [queue]) == []
+    assert parts.locks.is_any_held("G")
+    store.close()
 
 
 def test_silent_clients_expire_and_talking_ones_do_not() -> None:
