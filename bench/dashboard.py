@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fcntl
+import gc
 import json
 import os
 import pty
@@ -349,6 +350,7 @@ def started(measure: Measure) -> tuple[int, int, int]:
     reading, writing = os.pipe()
 
     def child() -> None:
+        gc.freeze()  # as the program does
         selector = MeasuringSelector()
         with os.fdopen(writing, "w") as pipe:
 

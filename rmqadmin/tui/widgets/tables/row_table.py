@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.message import Message
-from textual.widgets import DataTable
 
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.tables.columns import BASE, Column, CutCell
 from rmqadmin.tui.widgets.tables.rows import Order
-from rmqadmin.tui.widgets.tables.window_table import EMPTY_KEY, MARK_KEY, WINDOW, WindowTable
+from rmqadmin.tui.widgets.tables.window_table import WINDOW, WindowTable
 
 NONE_MATCHES = "no row matches the filter"
 ALL_HIDDEN = "only RocketMQ's own: z shows them"
@@ -163,10 +162,6 @@ class RowTable(WindowTable):
         self._place(0, 0)
         self.moved()
         self.post_message(self.Sorted(self))
-
-    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        if event.column_key.value not in (MARK_KEY, EMPTY_KEY, None):
-            self.sort_by(int(event.column_key.value))
 
     def action_sort(self, columns: int) -> None:
         """Sorts by the next column, or the previous one. Past either end, restores the original order."""

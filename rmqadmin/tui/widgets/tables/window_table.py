@@ -1,6 +1,7 @@
 """Textual's DataTable over ``Rows``. It has a window of the rows, at most WINDOW, which moves when the cursor or the
-view comes near one of its ends. Rows of the window are empty until they are in view, and only cells whose text has
-changed are written: filling it with ten thousand rows would take two seconds.
+view comes near one of its ends. Rows of the window are empty until they are in view, and only rows that look different
+are written: filling it with ten thousand rows would take two seconds. Each row is one cell, its columns side by side in
+it: the time of a DataTable goes into the number of its cells.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from time import time_ns
 
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.geometry import Size
 from textual.style import Style as VisualStyle
 from textual.widgets import DataTable
@@ -28,8 +30,11 @@ _NEAR = 60
 """How near to an end of the window the cursor or the view may come before the window moves: more than a page, so that
 no key meets the end."""
 
-MARK_KEY, EMPTY_KEY = "mark", "empty"
-"""The keys of the column of signs, and of the only one that a table without rows has."""
+_LINE = "line"
+"""The key of the only column."""
+
+_SORTS = "sorts"
+"""What the title of a column has in the ``meta`` of its style: the column's number."""
 
 _RISES, _FALLS = "▲", "▼"
 
@@ -78,10 +83,8 @@ class WindowTable(DataTable[Text]):
         self._now_ms = now_ms
         self._first = 0
         """The position among the shown rows of the first row of the window."""
-        self._laid_out: list[int] | None = None
-        """The columns that the DataTable has, by number; none while it shows why it is empty."""
-        self._written: dict[int, list[Cell]] = {}
-        """The cells that were written, by row of the window, at the widths of their columns."""
+        self._written: list[list[Cell]] = []
+        """The cells of each row of the window as they were written, at the widths of their columns."""
         self._styles: dict[str, Style] = {}
         self._is_ready = False
 
@@ -98,12 +101,14 @@ class WindowTable(DataTable[Text]):
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replaces the columns, and removes all rows."""
         self.model = Rows(columns, self._now_ms, self.model.stale_after_s)
-        self._laid_out = None
         self._place(0, 0)
 
     def why_empty(self) -> str:
         """What an empty table shows."""
         return ""
+
+    def sort_by(self, at: int | None) -> None:
+        """Called for a click on the title of a column."""
 
     def moved(self) -> None:
         """Called when other rows may be visible, or the cursor is on another."""
@@ -154,11 +159,10 @@ class WindowTable(DataTable[Text]):
             top = max(at - height + 1, min(top, at))
         top = max(0, min(top, count - height))
         self._first = self._first_for(top)
-        rows = min(WINDOW, count)
-        if self._lay_out():
-            self._fill(rows, range(top - self._first, top - self._first + height))
+        self._lay_out()
+        self._fill(max(1, min(WINDOW, count)), range(top - self._first, top - self._first + height))
         self.scroll_to(y=top - self._first, animate=False, immediate=True, force=True)
-        self.move_cursor(row=max(0, min(at - self._first, rows - 1)), scroll=False)
+        self.move_cursor(row=max(0, min(at - self._first, self.row_count - 1)), scroll=False)
         self._write_view()
 
     def _keep(self) -> None:
@@ -175,45 +179,23 @@ class WindowTable(DataTable[Text]):
             first = top + (self._height - WINDOW) // 2
         return max(0, min(first, last_first))
 
-    def _lay_out(self) -> bool:
-        """Gives the DataTable the columns that have room, or why it is empty. Returns whether it has rows."""
-        order, has_rows = self.model.order, bool(self.model.shown)
-        room = self.scrollable_content_region.width - GAP - (1 + GAP) * self.HAS_SIGNS
-        self.cells.fit(room, None if order is None else order.at)
-        shown = [at for at, _ in self.cells.shown]
-        titles = [self._title(at, width) for at, width in self.cells.shown]
-        if not has_rows:
-            self.clear(columns=True)
-            sign, room = " " * (1 + GAP) * self.HAS_SIGNS, room + (1 + GAP) * self.HAS_SIGNS
-            self.add_column(Text(sign + (" " * GAP).join(titles), no_wrap=True), width=room, key=EMPTY_KEY)
-            self.add_row(Text(shortened_at_end(self.why_empty(), max(1, room)), self._style("dim"), no_wrap=True))
-            self._laid_out = None
-        elif shown != self._laid_out:
-            self.clear(columns=True)
-            if self.HAS_SIGNS:
-                self.add_column(Text(""), width=1, key=MARK_KEY)
-            for (at, width), title in zip(self.cells.shown, titles, strict=True):
-                self.add_column(Text(title, no_wrap=True), width=width, key=str(at))
-            self._laid_out = shown
-        else:
-            self._widen(titles)
-        if self.show_cursor != has_rows:
-            self.show_cursor = has_rows
-        if not self.row_count or not has_rows:
-            self._written.clear()
-        return has_rows
-
-    def _widen(self, titles: Sequence[str]) -> None:
-        """Gives the columns that the DataTable has their widths and titles."""
-        is_other = False
-        for column, (_, width), title in zip(
-            self.ordered_columns[self.HAS_SIGNS :], self.cells.shown, titles, strict=True
-        ):
-            if (column.width, column.label.plain) != (width, title):
-                column.width, column.label, is_other = width, Text(title, no_wrap=True), True
-        if is_other and self.row_count:
-            first = self.ordered_columns[0].key
-            self.update_cell("0", first, self.get_cell("0", first), update_width=True)
+    def _lay_out(self) -> None:
+        """Gives the columns that have room their widths, and shows their titles."""
+        order, width = self.model.order, max(1, self.scrollable_content_region.width - GAP)
+        self.cells.fit(width - (1 + GAP) * self.HAS_SIGNS, None if order is None else order.at)
+        titles = self._line([(" ", "")] * self.HAS_SIGNS + [(self._title(*shown), "") for shown in self.cells.shown])
+        begin = (1 + GAP) * self.HAS_SIGNS
+        for at, title_width in self.cells.shown:
+            titles.stylize(Style.from_meta({_SORTS: at}), max(0, begin - 1), begin + title_width + 1)
+            begin += title_width + GAP
+        if not self.columns:
+            self.add_column(titles, width=width, key=_LINE)
+            return
+        (column,) = self.ordered_columns
+        if (column.width, column.label) != (width, titles):
+            column.width, column.label = width, titles
+            if self.row_count:
+                self.update_cell("0", _LINE, self.get_cell("0", _LINE), update_width=True)
 
     def _title(self, at: int, width: int) -> str:
         order, title = self.model.order, self.model.columns[at].title
@@ -227,21 +209,24 @@ class WindowTable(DataTable[Text]):
             self.clear()
             self._written.clear()
         for at in range(self.row_count, count):
-            self._written[at] = self._cells_of(at) if at in in_view else []
-            self.add_row(*(self._text(cell) for cell in self._written[at]), key=str(at))
+            self._written.append(self._cells_of(at) if at in in_view else [])
+            self.add_row(self._line(self._written[at]), key=str(at))
         self.virtual_size = Size(self.virtual_size.width, count + HEADER_HEIGHT * self.show_header)
+        self.show_cursor = bool(self.model.shown)
 
     def _cells_of(self, at: int) -> list[Cell]:
-        """The cells of a row of the window."""
+        """The cells of a row of the window; of the only one of a table without rows, why it is empty."""
+        if not self.model.shown:
+            return [(shortened_at_end(self.why_empty(), self.ordered_columns[0].width), "dim")]
         line = self.model.shown[self._first + at]
         sign = [self.model.sign(line)] if self.HAS_SIGNS else []
         cells = ((column, width, *self.model.cell(line, column)) for column, width in self.cells.shown)
         return [*sign, *((self.cells.cell(column, width, text), name) for column, width, text, name in cells)]
 
     def _write_view(self) -> None:
-        """Writes the cells in view that look different now, and then those of the pages around, too: DataTable draws
-        all of the view again when any cell is written, so the next keys had better write none."""
-        if self._laid_out is None or not self._is_ready:
+        """Writes the rows in view that look different now, and then those of the pages around, too: DataTable draws all
+        of the view again when any cell is written, so the next keys had better write none."""
+        if not self._is_ready:
             return
         top, height = self.scroll_offset.y, self._height
         if self._write(range(top, top + height)):
@@ -249,20 +234,21 @@ class WindowTable(DataTable[Text]):
             self._write(range(top + height, top + 2 * height))
 
     def _write(self, rows: range) -> bool:
-        """Writes the cells of these rows of the window that look different now. Returns whether there are any."""
-        keys, is_other = [column.key for column in self.ordered_columns], False
+        """Writes those of these rows of the window that look different now. Returns whether there are any."""
+        is_other = False
         for at in range(max(0, rows.start), min(self.row_count, rows.stop)):
-            before, cells = self._written[at], self._cells_of(at)
-            if cells != before:
+            cells = self._cells_of(at)
+            if cells != self._written[at]:
                 is_other = True
-                for number, cell in enumerate(cells):
-                    if number >= len(before) or cell != before[number]:
-                        self.update_cell(str(at), keys[number], self._text(cell))
+                self.update_cell(str(at), _LINE, self._line(cells))
                 self._written[at] = cells
         return is_other
 
-    def _text(self, cell: Cell) -> Text:
-        return Text(cell[0], self._style(cell[1]), no_wrap=True, end="")
+    def _line(self, cells: Sequence[Cell]) -> Text:
+        line = Text(no_wrap=True, end="")
+        for at, (text, name) in enumerate(cells):
+            line.append(" " * GAP * (at > 0)).append(text, self._style(name) if name else None)
+        return line
 
     def _style(self, name: str) -> Style:
         """The style of a cell. ``name`` is one of ``_STYLES``, or empty."""
@@ -273,7 +259,7 @@ class WindowTable(DataTable[Text]):
     def _restyle(self) -> None:
         """Writes all cells again, in the colours of another theme."""
         self._styles.clear()
-        self._written = {at: [] for at in self._written}
+        self._written = [[] for _ in self._written]
         self._keep()
 
     def _view_moved(self) -> None:
@@ -288,3 +274,7 @@ class WindowTable(DataTable[Text]):
     def on_resize(self) -> None:
         self._place(self.cursor_at, self._top)
         self.moved()
+
+    def on_click(self, event: events.Click) -> None:
+        if (at := event.style.meta.get(_SORTS)) is not None:
+            self.sort_by(at)
