@@ -217,10 +217,16 @@ def _parse(path: str) -> tuple[LedgerState, int]:
 class Ledger:
     """The open ledger of one job; holds the job's lock. Use as a context manager, or ``close``.
 
-    StorageError if another driver holds the job, or the file is damaged."""
+    StorageError if another driver holds the job, the file is damaged, or the directory cannot be written."""
 
     def __init__(self, directory: str):
         self.directory = directory
+        try:
+            self._open(directory)
+        except OSError as error:
+            raise storage_error(error, "write", directory) from None
+
+    def _open(self, directory: str) -> None:
         disk = OsDisk()
         disk.mkdir(directory)
         self._lock, has_begun = _take_lock(os.path.join(directory, LOCK_FILE))
@@ -307,14 +313,16 @@ def _take_lock(path: str) -> tuple[int, bool]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        has_begun = _driver_of(fd)[1]
+        _name_driver(fd, has_begun=has_begun)
+    except BaseException as error:
         holder = _driver_of(fd)[0] or "unknown"
         os.close(fd)
+        if not isinstance(error, BlockingIOError):
+            raise
         raise StorageError(
             f"{os.path.dirname(path)}: the job is being run by process {holder}", hint="wait for it, or end it"
         ) from None
-    has_begun = _driver_of(fd)[1]
-    _name_driver(fd, has_begun=has_begun)
     return fd, has_begun
 
 

@@ -237,8 +237,12 @@ def _unchanged(directory: str, inode: int, size_bytes: int, changed_ns: int) -> 
 
 @contextmanager
 def root_lock(root: str) -> Iterator[None]:
-    """A lock that a job holds while it checks other jobs and registers itself."""
-    fd = os.open(os.path.join(root, ROOT_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """A lock that a job holds while it checks other jobs and registers itself. StorageError."""
+    path = os.path.join(root, ROOT_LOCK_FILE)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise storage_error(error, "write", path) from None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

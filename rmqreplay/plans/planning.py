@@ -19,6 +19,7 @@ from rmqreplay.run.engine import Engine, TaskReport, WaveSpec
 from rmqreplay.sending.target import read_fences
 from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetSet, queue_text, split_ranges
+from rmqserver.store.disk.disk import storage_error
 
 
 def check_source(plan: Plan, open_cluster: OpenCluster) -> None:
@@ -89,7 +90,10 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
         plan = msgspec.structs.replace(plan, ranges=first or (plan.ranges if sent.places.count else []))
     if not plan.ranges:
         raise NothingSelectedError("nothing is selected: the queues hold no message in this range")
-    os.makedirs(directory, exist_ok=True)
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, "write", directory) from None
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     duplicate_count = excluded.count
     excluded.update(sent.places)

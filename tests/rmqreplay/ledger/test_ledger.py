@@ -6,6 +6,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine, read_ledger
 from rmqreplay.ledger.letters import origin_of, replay_id
+from rmqreplay.ledger.sent_before import root_lock
 from rmqreplay.plans.plan import Plan, Source, TargetRule, check_job_name, load_plan, save_plan
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, parse_queue_text, queue_text, wave_slice
 
@@ -53,6 +54,19 @@ def test_a_second_driver_is_refused_with_the_pid_of_the_first(tmp_path):
     with Ledger(str(tmp_path)), pytest.raises(StorageError, match=str(os.getpid())):
         Ledger(str(tmp_path))
     Ledger(str(tmp_path)).close()
+
+
+def test_a_full_disk_is_told_and_leaves_the_job_to_others(tmp_path):
+    lock = tmp_path / "lock"
+    lock.symlink_to("/dev/full")
+    for _ in range(2):
+        with pytest.raises(StorageError, match=f"write {tmp_path}: No space left on device"):
+            Ledger(str(tmp_path))
+    lock.unlink()
+    Ledger(str(tmp_path)).close()
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(StorageError, match=r"write .*/\.lock: Is a directory"), root_lock(str(tmp_path)):
+        pass
 
 
 def test_lines_out_of_order_are_refused(tmp_path):
