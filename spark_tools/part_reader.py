@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,13 @@ def parts_frame(
     names = [column.name for column in columns(corrupt=corrupt)]
     numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
     return numbers.mapInArrow(PartReader(parts, options, names, filters), ddl(corrupt=corrupt))
+
+
+def read_all(
+    parts: Sequence[Part], options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The parts of a task, one after another."""
+    return chain.from_iterable(read_any(each, options, columns, row_filters) for each in parts)
 
 
 def read_any(

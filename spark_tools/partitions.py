@@ -107,6 +107,26 @@ def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> li
     return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
 
 
+TASKS_MIN = 64
+"""So few queues have a task each, whatever they hold."""
+TASK_MESSAGES_MIN = 4096
+"""Half of what a task costs before it reads, in messages of 1 KiB."""
+
+
+def task_parts(parts: Sequence[Part], options: ReadOptions) -> list[list[Part]]:
+    """The parts of each task, always the same for the same parts. One each; where many queues have few messages, as
+    many queues in one as have TASK_MESSAGES_MIN together: 1,000 tasks would take a minute for nothing."""
+    counts = [each.count for each in parts if isinstance(each, OffsetRange)]
+    tasks = max(TASKS_MIN, options.min_partitions, -(-sum(counts) // TASK_MESSAGES_MIN))
+    if len(counts) < len(parts) or len(parts) <= tasks or options.records_per_partition_max:
+        return [[each] for each in parts]
+    found: list[list[Part]] = [[] for _ in range(tasks)]
+    before = itertools.accumulate(counts, initial=0)
+    for each, at in zip(parts, before, strict=False):
+        found[at * tasks // sum(counts)].append(each)
+    return [each for each in found if each]
+
+
 # --- store files -----------------------------------------------------------------------------------------------------
 
 INDEX_SHARE_MAX = 0.2

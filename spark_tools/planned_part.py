@@ -11,10 +11,10 @@ from spark_tools.partitions import Part
 
 @dataclass
 class PlannedPart(InputPartition):
-    """One partition: a piece of a store, or of a queue of a live cluster."""
+    """One partition: pieces of a store, or of queues of a live cluster."""
 
-    part: Part
+    parts: list[Part]
 
-    def __init__(self, part: Part):
+    def __init__(self, parts: list[Part]):
         super().__init__(None)
-        self.part = part
+        self.parts = parts

@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.store_view import StoreView
 from spark_tools.given_options import as_comment, is_of_table, plain_options, with_options_of_table
-from spark_tools.partitions import Part, Planned, cluster_of, plan_live, plan_store
+from spark_tools.partitions import Part, Planned, cluster_of, plan_live, plan_store, task_parts
 from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import TABLES, check_columns, check_table_columns, ddl
 from spark_tools.source_options import (
@@ -162,16 +162,16 @@ class RocketMQReader(DataSourceReader):
         gone = [f"{queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone" for gap in self._planned.gaps]
         for text in [*gone, *self._planned.not_searched]:
             tell(text)
-        return [PlannedPart(part) for part in self._planned.parts]
+        return [PlannedPart(parts) for parts in task_parts(self._planned.parts, self._options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The record batches of a partition. Spark passes an empty plan as one partition of its own: None, and from 4.3
         on an InputPartition of None."""
         if not isinstance(partition, PlannedPart):
             return iter(())
-        from spark_tools.part_reader import read_any
+        from spark_tools.part_reader import read_all
 
-        return read_any(partition.part, self._options, self._columns, self._row_filters)
+        return read_all(partition.parts, self._options, self._columns, self._row_filters)
 
 
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_tools.partitions import cluster_of, cut_range
+from spark_tools.partitions import cluster_of, cut_range, task_parts
 from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import check_columns
 from spark_tools.source_options import StreamOptions, parse_stream_options
@@ -94,14 +94,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with hints_in_text():
             ranges = self._planner.ranges(parse_offset(start), parse_offset(end))
-            return [PlannedPart(piece) for each in ranges for piece in cut_range(each, self._options.read, len(ranges))]
+            options = self._options.read
+            pieces = [piece for each in ranges for piece in cut_range(each, options, len(ranges))]
+            return [PlannedPart(parts) for parts in task_parts(pieces, options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, PlannedPart):
             return iter(())
-        from spark_tools.part_reader import read_any
+        from spark_tools.part_reader import read_all
 
-        return read_any(partition.part, self._options.read, [name for name, _ in self._typed_columns])
+        return read_all(partition.parts, self._options.read, [name for name, _ in self._typed_columns])
 
     def commit(self, end: dict[str, Any]) -> None:
         self._commit(parse_offset(end))

@@ -10,8 +10,9 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError
 from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError
-from spark_tools.partitions import plan_live
+from spark_tools.partitions import TASK_MESSAGES_MIN, TASKS_MIN, Part, plan_live, task_parts
 from spark_tools.source_options import parse_read_options
 from tests.support.servers import Fresh, Server, topic_config, until
 
@@ -69,3 +70,21 @@ def test_queues_that_a_broker_does_not_tell_are_named(
     assert [text.partition(": ")[0] for text in planned.not_searched] == [
         f"queues of {topic} past its 2 are not known on broker-a"
     ]
+
+
+def test_many_queues_with_few_messages_share_tasks() -> None:
+    """In order, each once, and always alike. Sparse queues among full ones share those of others, too."""
+    plain = parse_read_options({"nameServer": "127.0.0.1:9876", "subscribe": "T"})
+    queues = [MessageQueue("T", "broker-a", number) for number in range(1000)]
+    few: list[Part] = [OffsetRange(queue, 3, 8) for queue in queues]
+    tasks = task_parts(few, plain)
+    assert len(tasks) == TASKS_MIN
+    assert [each for task in tasks for each in task] == few
+    assert {len(task) for task in tasks} == {15, 16}
+    assert len(task_parts(few[:TASKS_MIN], plain)) == TASKS_MIN
+    many: list[Part] = [OffsetRange(queue, 0, 10 * TASK_MESSAGES_MIN) for queue in queues]
+    assert len(task_parts(many, plain)) == 1000
+    for name, value in (("minPartitions", "1000"), ("maxRecordsPerPartition", "5")):
+        asked = parse_read_options({"nameServer": "127.0.0.1:9876", "subscribe": "T", name: value})
+        assert len(task_parts(few, asked)) == 1000
+    assert task_parts([], plain) == []
