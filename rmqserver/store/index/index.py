@@ -19,6 +19,8 @@ from rmqserver.store.index.index_file import (
 )
 from rmqserver.store.index.live_file import LiveIndexFile, Snapshot
 
+TIME_MAX = (1 << 63) - 1
+
 
 class Index:
     """The files of one directory, oldest first. Only the last takes entries; a writer opens it as a
@@ -37,7 +39,37 @@ class Index:
 
     def load(self, *, trusted_until_ms: int | None, read_only: bool) -> None:
         """Opens the existing files. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may be
-        torn and are removed (a reader only skips them); the replay of the log rebuilds them."""
+        torn and are removed (a reader only skips them); the replay of the log rebuilds them. It rebuilds nothing before
+        a file that stays, and a file is written before the next one: so all before one that is old enough are trusted,
+        whatever their time. The clock was set back since."""
+        loaded = self._opened(read_only=read_only)
+        limit_ms = trusted_until_ms if trusted_until_ms is not None else TIME_MAX
+        old = [not found.is_empty and found.header.end_timestamp_ms <= limit_ms for found in loaded]
+        for number, found in enumerate(loaded):
+            # Behind a file with room, an empty one is left from a crash before the full one's header was written.
+            is_surplus = (
+                found.is_empty
+                and bool(self.files)
+                and (
+                    self.files[-1].is_empty
+                    or (trusted_until_ms is not None and self.files[-1].header.next_unit < self._unit_count)
+                )
+            )
+            if not is_surplus and (found.header.end_timestamp_ms <= limit_ms or any(old[number:])):
+                if found.is_empty and trusted_until_ms is not None and not read_only:  # it may hold units nevertheless
+                    self._disk.unlink(found.path)
+                    size = file_size_bytes(self._slot_count, self._unit_count)
+                    file = self._disk.open(found.path, create_size_bytes=size)
+                    found = IndexFile(file, self._slot_count, self._unit_count)
+                if self.files and found.is_empty:
+                    found.header.follow(self.files[-1].header)
+                self.files.append(found)
+            elif not read_only:
+                self._disk.unlink(found.path)
+
+    def _opened(self, *, read_only: bool) -> list[IndexFile]:
+        """The files, oldest first. StorageError if one has another size."""
+        opened: list[IndexFile] = []
         expected = file_size_bytes(self._slot_count, self._unit_count)
         for name in self._disk.listdir(self.directory):
             if not is_index_name(name):
@@ -51,26 +83,8 @@ class Index:
             if size != expected:
                 hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
-            found = IndexFile(self._disk.open(path, read_only=read_only), self._slot_count, self._unit_count)
-            # Behind a file with room, an empty one is left from a crash before the full one's header was written.
-            is_surplus = (
-                found.is_empty
-                and bool(self.files)
-                and (
-                    self.files[-1].is_empty
-                    or (trusted_until_ms is not None and self.files[-1].header.next_unit < self._unit_count)
-                )
-            )
-            if not is_surplus and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
-                if found.is_empty and trusted_until_ms is not None and not read_only:  # it may hold units nevertheless
-                    self._disk.unlink(path)
-                    file = self._disk.open(path, create_size_bytes=expected)
-                    found = IndexFile(file, self._slot_count, self._unit_count)
-                if self.files and found.is_empty:
-                    found.header.follow(self.files[-1].header)
-                self.files.append(found)
-            elif not read_only:
-                self._disk.unlink(path)
+            opened.append(IndexFile(self._disk.open(path, read_only=read_only), self._slot_count, self._unit_count))
+        return opened
 
     @property
     def end_log_offset(self) -> int:

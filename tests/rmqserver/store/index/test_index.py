@@ -204,6 +204,20 @@ def test_after_a_crash_a_file_younger_than_the_checkpoint_is_not_trusted(tmp_pat
     assert list((tmp_path / "index").iterdir()) == []
 
 
+def test_a_clock_that_was_set_back_takes_no_full_file_away_after_a_crash(tmp_path: Path) -> None:
+    """Nothing is read again for a file that lies before one that stays: its messages could never be looked up again."""
+    index = make_index(tmp_path, units=4)
+    for number in range(5):
+        at_ms = NOW_MS - (3_600_000 if number > 2 else 0)
+        index.put(pack_entries([item(100 + number, b"KEYS\x01k%d\x02" % number, at_ms=at_ms)]))
+    save(index)
+    again = Index(index.directory, 5_000_000, 4, OsDisk(), lambda: NOW_MS)
+    again.load(trusted_until_ms=index.end_timestamp_ms, read_only=False)
+    assert [again.query("TopicTest", f"k{number}", 1, 0, FOREVER) for number in range(5)] == [
+        [100 + number] for number in range(5)
+    ]
+
+
 def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
     index = make_index(tmp_path, slots=1)
     index.put(pack_entries([item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)]))
