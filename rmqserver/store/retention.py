@@ -56,9 +56,12 @@ class Retention:
         """Files that are not flushed yet stay. What followers hold of removed files goes by ``clean_some``. If the
         store was removed under its broker, messages are refused from now on: a file that has no name takes them well,
         and loses them."""
-        segments = self._log.segments
-        if segments.bases and not self._disk.is_file(newest := segments.path(segments.bases[-1])):
-            self._flags.set(NOT_WRITEABLE, f"commit log file {newest} was removed while it was written")
+        if bases := self._log.segments.bases:
+            newest = self._log.segments.path(bases[-1])
+            try:
+                self._disk.file_size(newest)
+            except FileNotFoundError:
+                self._flags.set(NOT_WRITEABLE, f"commit log file {newest} was removed while it was written")
         log_path, queue_path = self._directory.commit_log, self._directory.consume_queues
         log_usage, queue_usage = self._disk.usage(log_path), self._disk.usage(queue_path)
         self._judge(DISK_FULL, log_path, log_usage)

@@ -375,9 +375,10 @@ class OsDisk:
             return file.read()
 
     def usage(self, path: str) -> DiskUsage:
-        while not os.path.exists(path):
-            path = os.path.dirname(os.path.abspath(path))
-        found = os.statvfs(path)
+        try:
+            found = os.statvfs(path)
+        except FileNotFoundError:
+            return self.usage(os.path.dirname(os.path.abspath(path)))
         return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self, path: str) -> OsFile:

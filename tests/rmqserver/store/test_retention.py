@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rmqproto.codes import ResponseCode
+from rmqproto.errors import StorageError
 from rmqserver.broker.sending.targets import refusal_of
 from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
@@ -238,6 +239,28 @@ def test_a_store_that_is_removed_under_its_broker_takes_nothing_more(store: Mess
     assert refusal_of(refused.value, store).code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert store.get("T", 0, store.max_offset("T", 0) - 1, 1).status is GetStatus.FOUND
     assert not store.close()
+
+
+def test_a_disk_that_does_not_answer_for_a_moment_stops_no_write(tmp_path: Path, make_store: MakeStore) -> None:
+    """A file that cannot be looked at, as on a network file system, was not removed."""
+
+    class Absent(OsDisk):
+        is_absent = False
+
+        def file_size(self, path: str) -> int:
+            if self.is_absent:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return super().file_size(path)
+
+    disk = Absent()
+    store = make_store(disk=disk, options=OPTIONS)
+    put(store)
+    store.commit()
+    disk.is_absent = True
+    with pytest.raises(StorageError, match="Input/output error"):
+        store.clean_expired()
+    put(store)
+    store.commit()
 
 
 def test_a_store_that_cannot_make_a_file_has_no_room_whatever_is_free(tmp_path: Path, make_store: MakeStore) -> None:
