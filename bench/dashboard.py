@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fcntl
-import gc
 import json
 import os
 import pty
@@ -36,6 +35,7 @@ from bench.harness.servers import compiled
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui import app as app_module
 from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui.app_base import collect_at_rest
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.settings import DashboardSettings
@@ -350,7 +350,7 @@ def started(measure: Measure) -> tuple[int, int, int]:
     reading, writing = os.pipe()
 
     def child() -> None:
-        gc.freeze()  # as the program does
+        collect_at_rest()
         selector = MeasuringSelector()
         with os.fdopen(writing, "w") as pipe:
 

@@ -116,6 +116,7 @@ def _open(
     gc.disable()  # as in __main__: loaded objects are never garbage, and cost 50 ms in every full collection
     from rmqadmin.core.alerts.alerts_file import rules_in_force
     from rmqadmin.tui.app import DashboardApp  # 200 ms that no other command should pay
+    from rmqadmin.tui.app_base import collect_at_rest
     from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
     from rmqadmin.tui.remembered import read_remembered
     from rmqadmin.tui.settings import DashboardSettings, keys_path, read_keys
@@ -136,7 +137,7 @@ def _open(
         )  # fmt: skip
     else:  # reports an error before the first frame, not in a feed
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
-    gc.freeze()
+    collect_at_rest()
     gc.enable()
     if interval_s is None:
         interval_s = read_remembered().interval_s or INTERVAL_DEFAULT_S

@@ -4,6 +4,7 @@ user has been away, and its end. What it shows is in ``app.py``."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import re
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 
 AWAY_AFTER_MS = 30_000
 """After this long without a key or a click, the user counts as away."""
+
+COLLECTED_AFTER_MS = 3_000
+"""After this long without a key or a click, a full collection of garbage holds up nobody."""
+
+_COLLECTED_EVERY_S = 1.0
+_COLLECTIONS_MIN, _COLLECTIONS_MAX = 10, 300
+"""So many collections of young garbage come before a full one: the first is Python's own number, the second that for a
+user who never rests."""
 
 _SERVER_LOOKED_FOR_S = 2.0
 
@@ -58,6 +67,13 @@ def save_picture(app: App[Any], folder: Path, name: str) -> Path:
             file.write(picture)
             return path
     raise FileExistsError(f"{folder} holds {_PICTURES_MAX} pictures of {name}")
+
+
+def collect_at_rest() -> None:
+    """Sets up the process of a dashboard: what is loaded so far is never garbage, and full collections, which take
+    longer than any key, are left to ``BaseApp``."""
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS_MAX)
 
 
 class BaseApp(App[None]):
@@ -91,9 +107,15 @@ class BaseApp(App[None]):
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         for problem in self.problems:
             self.say(problem, is_error=True)
+        self.set_interval(_COLLECTED_EVERY_S, self._collect)
         if self.is_web:
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
+
+    def _collect(self) -> None:
+        """Collects garbage while the user presses no key, if it is time."""
+        if gc.get_count()[2] > _COLLECTIONS_MIN and self.now_ms() - self._touched_ms >= COLLECTED_AFTER_MS:
+            gc.collect()
 
     def _end_without(self, server: int) -> None:
         """Ends the dashboard of a page when the web server has ended, even if that was killed."""

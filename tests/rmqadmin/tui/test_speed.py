@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, ClassVar
 
 import pytest
 
+from rmqadmin.tui.app_base import COLLECTED_AFTER_MS
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.screens.table_screen import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.screens.topics import TopicsScreen
@@ -135,6 +137,33 @@ def test_the_sheet_of_keys_is_one_text() -> None:
         assert len(driver.app.screen.query("#keys *")) == 1
 
     drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_garbage_is_collected_while_no_key_waits() -> None:
+    """A full collection holds up the dashboard for longer than any key does."""
+    clock, full = [NOW_MS], list[int]()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            full.append(clock[0])
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        full.clear()
+        gc.callbacks.append(note)
+        try:
+            for _ in range(20):  # so many collections of young garbage, and Python would make a full one
+                gc.collect(1)
+            driver.app._collect()
+            assert not full, "the user is at work"
+            clock[0] += COLLECTED_AFTER_MS
+            await driver.until(lambda: bool(full))
+            driver.app._collect()
+            assert full == [NOW_MS + COLLECTED_AFTER_MS], "there is no garbage yet"
+        finally:
+            gc.callbacks.remove(note)
+
+    drive(FixedClient, test, clock=lambda: clock[0])
 
 
 @pytest.mark.slow
