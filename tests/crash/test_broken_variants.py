@@ -106,7 +106,7 @@ class VouchedForTooEarly(QueueFeed):
 class FlushTriedAgain(Flusher):
     """Retries a failed flush. The second try succeeds, but does not write the pages of the first."""
 
-    def failed(self, error: OSError) -> None:
+    def failed(self, error: Exception) -> None:
         pass
 
 
