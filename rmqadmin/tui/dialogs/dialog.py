@@ -112,7 +112,6 @@ class KeysScreen(Dialog):
     """Every key that works now, in as many columns as fit, scrolled if that is not enough. ``?``, ``q`` and Escape
     close it. Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it: half were hidden."""
 
-    AUTO_FOCUS = "#keys"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,q", "close", "Close", show=False)]
 
     def __init__(self, below: Screen[object]):
@@ -146,6 +145,7 @@ class KeyLines(LongLines):
             rows = [Content("").join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
             lines += [*([Content("")] if lines else []), Content.styled(place, "$text-muted"), *rows]
         self.show(lines)
+        self.call_after_refresh(self.focus)  # not before it has something to scroll
 
 
 def keys_of(screen: Screen[object]) -> dict[str, dict[str, list[str]]]:

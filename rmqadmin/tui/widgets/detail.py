@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.widgets import Static
 
 from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.terminal_text import display_width, padded, printable
 from rmqadmin.core.units import count, rate
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.frame import FrameLine, mark_of
+from rmqadmin.tui.widgets.frame import is_shown, mark_of
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.readings import Line
@@ -37,10 +38,12 @@ class LongLines(LongText):
     """Lines that are shown all at once."""
 
     def __init__(self, first: str = "", *, id: str):
-        super().__init__(FrameLine(first), id=id)
+        super().__init__(Static(first), id=id)
 
     def show(self, lines: Iterable[Content]) -> None:
-        self.query_one(FrameLine).tell(Content("\n").join(lines))
+        static, content = self.query_one(Static), Content("\n").join(lines)
+        if not is_shown(static, content):
+            static.update(content)
 
 
 class Detail(LongLines):

@@ -53,20 +53,21 @@ class TooSmall(Static):
         return Content(f"the terminal is {now}, {least} is needed")
 
 
-class FrameLine(Static):
-    """One or two lines above or below a screen's body. Screens set them whenever they may have changed, and mostly they
-    have not: a text that is already shown is not drawn again."""
+def is_shown(shown: Static, content: Content) -> bool:
+    """Whether this is what a widget shows. What may have changed is told often, and mostly it has not: a text that is
+    shown already need not be drawn again."""
+    before = shown.content
+    return isinstance(before, Content) and (before.plain, before.spans) == (content.plain, content.spans)
 
-    _told = Content("")
+
+class FrameLine(Static):
+    """A few lines above or below a screen's body."""
 
     def tell(self, content: Content) -> None:
-        if (content.plain, content.spans) != (self._told.plain, self._told.spans):
-            is_as_high = content.plain.count("\n") == self._told.plain.count("\n")
-            self._told = content
-            if is_as_high:
-                self.update(content, layout=False)
-            else:
-                self.content = content  # unlike an update, this also forgets the height
+        if not is_shown(self, content):
+            # Told twice before Textual looks at it, a text with an automatic height would have that of the first.
+            self.styles.height = content.plain.count("\n") + 1
+            self.update(content, layout=False)
 
     @property
     def room(self) -> int:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from textual.content import Content
+from textual.widgets import Static
 
 from rmqadmin.core.tables.sparkline import bars
 from rmqadmin.core.units import clock, count
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.history import NumberAt, per_column
-from rmqadmin.tui.widgets.frame import FrameLine
+from rmqadmin.tui.widgets.frame import is_shown
 
 LABEL_WIDTH = 10
 _LINES_AROUND = 2
@@ -32,7 +33,7 @@ def whole(value: float | None) -> str:
 Values = Sequence[float | None]
 
 
-class DrawnLines(FrameLine):
+class DrawnLines(Static):
     """Draws itself again when its size changes."""
 
     _draw: Callable[[], Content] | None = None
@@ -42,8 +43,8 @@ class DrawnLines(FrameLine):
         self.on_resize()
 
     def on_resize(self) -> None:
-        if self._draw is not None:
-            self.tell(self._draw())
+        if self._draw is not None and not is_shown(self, drawn := self._draw()):
+            self.update(drawn, layout=False)
 
 
 class Plot(DrawnLines):

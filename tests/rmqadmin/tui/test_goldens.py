@@ -403,7 +403,8 @@ async def compare(name: str, driver: Driver, sizes: Sizes) -> None:
         await driver.pilot.resize_terminal(*size)
         with contextlib.suppress(AssertionError):  # the assertion below shows the difference
             await driver.until(lambda size=size: section(size, golden_text(driver)) in golden)
-        assert section(size, golden_text(driver)) in golden
+        shown = section(size, golden_text(driver))
+        assert shown in golden, f"shown instead:\n{shown}"
         assert not cut_clauses(driver)
 
 
