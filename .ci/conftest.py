@@ -1,8 +1,12 @@
-"""Rules for a CI run of the tests: an order that keeps two processors busy, and few second tries."""
+"""Rules for a CI run of the tests: turns for what takes too long for every run, an order that keeps two processors
+busy, and few second tries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == FOLDER:
             item.add_marker(pytest.mark.timeout(MAKE_TIMEOUT_S))
+    if "WHOLE" not in os.environ:
+        leave_out_of_turn(items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(
         key=lambda item: (
@@ -32,6 +38,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.path not in slow,
         )
     )
+
+
+def leave_out_of_turn(items: Iterable[pytest.Item]) -> None:
+    """Of the tests with a mark ``in_turn`` of one subject, one has its turn, by the commit's hash. The others are
+    skipped, and so named in the summary."""
+    subjects: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        for mark in item.iter_markers("in_turn"):
+            subjects[mark.args[0]].append(item)
+    if subjects:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=FOLDER, check=True, capture_output=True, text=True)
+        turn = int(head.stdout, 16)
+    for subject, takers in subjects.items():
+        takers.sort(key=lambda item: item.nodeid)
+        for item in takers[: turn % len(takers)] + takers[turn % len(takers) + 1 :]:
+            item.add_marker(pytest.mark.skip(reason=f"not its turn among {subject} at this commit: WHOLE=1 runs it"))
 
 
 def starts_jvm(item: pytest.Item) -> bool:

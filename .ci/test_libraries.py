@@ -56,7 +56,17 @@ def python_with(folder: Path, wanted: list[str]) -> Path:
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "behind.pth").write_text(f"import site; site.addsitedir({get_path('purelib')!r})\n")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", packages, *wanted]
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        packages,
+        *wanted,
+    ]
     subprocess.run(pip, stdin=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
     return folder / "bin/python"
 
@@ -66,14 +76,17 @@ def plain_environment() -> dict[str, str]:
 
 
 @pytest.mark.flaky(reruns=0)  # it counts its own second tries
-@pytest.mark.parametrize("end", ["lowest", "newest"])
+@pytest.mark.parametrize("end", [pytest.param("lowest", marks=pytest.mark.in_turn("libraries")), "newest"])
 def test_an_end_of_the_permitted_range(end: str, tmp_path: Path) -> None:
     permitted = ranges()
     assert list(permitted) == list(LIBRARIES)
     python = python_with(
         tmp_path / end, [f"{name}{lowest(each) if end == 'lowest' else each}" for name, each in permitted.items()]
     )
-    installed = {each.name: each.version for each in distributions(path=map(str, python.parents[1].glob("lib/*/*")))}
+    installed = {
+        each.name: each.version
+        for each in distributions(path=[str(each) for each in python.parents[1].glob("lib/*/*")])
+    }
     if installed == {name: version(name) for name in LIBRARIES}:
         pytest.skip("the run around this one has the same releases")
     done = subprocess.run(
@@ -86,6 +99,7 @@ def test_an_end_of_the_permitted_range(end: str, tmp_path: Path) -> None:
     assert len(tried_again) <= SECOND_TRIES_MAX, f"{installed}\n{done.stdout}"
 
 
+@pytest.mark.in_turn("libraries")
 @pytest.mark.spark
 def test_the_lowest_spark(tmp_path: Path) -> None:
     """Its tables, streams and writes. The run around this one has the newest."""

@@ -2,8 +2,8 @@
 Python, make, git and a shell's tools, but without Java, Maven, Go, Node or a C compiler. Releases that the machine
 lacks come from a small Debian, if one can be made (``debian_root.sh``). Then this machine's compiler builds the native
 core for that Python, and the tests of what uses it run with it. The run of CI around it has all tests, with the
-oldest release if it can. With the others, CI only runs the tests of what a release may change (EDGES and LIBRARY);
-`make pythons` runs all."""
+oldest release if it can. With the others, CI only runs the tests of what a release may change (EDGES and LIBRARY).
+Those BETWEEN take turns. `make pythons` runs all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -110,10 +111,22 @@ def test_python_is_not_on_this_machine(release: str) -> None:
     pytest.skip(f"no Python {release} in {', '.join(map(str, FOLDERS))}: not tried")
 
 
+def each_with_marks(versions: Iterable[str], group: str = "") -> list[object]:
+    """Each version of Python in its own group, or in ``group``."""
+    return [
+        pytest.param(
+            version,
+            marks=[
+                pytest.mark.xdist_group(group or version),
+                *([pytest.mark.in_turn("Pythons")] if version.startswith(BETWEEN) else []),
+            ],
+        )
+        for version in versions
+    ]
+
+
 @pytest.mark.flaky(reruns=0)  # it counts its own second tries
-@pytest.mark.parametrize(
-    "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in OTHERS]
-)
+@pytest.mark.parametrize("version", each_with_marks(OTHERS))
 def test_make_test(version: str, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -131,8 +144,7 @@ def test_make_test(version: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.flaky(reruns=0)
-@pytest.mark.xdist_group("debian")
-@pytest.mark.parametrize("release", sorted(MISSING & {*DEBIAN_RELEASES}))
+@pytest.mark.parametrize("release", each_with_marks(sorted(MISSING & {*DEBIAN_RELEASES}), "debian"))
 def test_make_test_in_a_newer_debian(release: str) -> None:
     script = str(Path(__file__).with_name("debian_root.sh"))
     made = subprocess.run(
