@@ -111,36 +111,17 @@ class ConsumerOffsets:
                         self._is_changed = True
 
     def save(self) -> None:
-        """Saves if anything changed since the last time. The tables are copied in the thread that writes them: with
-        20,000 groups, the loop would stand still for a tenth of a second."""
+        """Saves if anything changed since the last time. Committed offsets are saved as they are now: call it between
+        rounds, when the kernel has the check points of what was popped. All other work is done in the thread that
+        writes them: with 20,000 groups, it would hold up the loop."""
         if self._is_changed:
             self._is_changed = False
-            document = self.document if self._has_light_queues else self.plain_document
-            self._files.save_later(self.file_name, document)
+            make = partial(_document, self.data_version, _copied(self.committed_table), self.pull_table)
+            self._files.save_later(self.file_name, partial(make, has_light_queues=self._has_light_queues))
 
     def document(self) -> Document:
-        """Copies of all tables, as a broker with light queues keeps them. Any thread."""
-        light = {
-            key: queues[LIGHT_QUEUE_ID]
-            for key, queues in self.committed_table.copy().items()
-            if _is_light(key) and LIGHT_QUEUE_ID in queues
-        }
-        return {**self.plain_document(), "lmqOffsetTable": light}
-
-    def plain_document(self) -> Document:
-        """Copies of the tables without that of light groups, as a broker without light queues keeps them. Any thread:
-        nothing changes while a dict is copied."""
-        groups: dict[str, list[str]] = {}
-        kept = {key: dict(queues) for key, queues in self.committed_table.copy().items() if not _is_light(key)}
-        for key in kept:
-            topic, _, group = key.partition(SEPARATOR)
-            groups.setdefault(group, []).append(topic)
-        return {
-            "dataVersion": msgspec.to_builtins(self.data_version),
-            "groupTopicMap": groups,
-            "offsetTable": kept,
-            "pullOffsetTable": {key: dict(queues) for key, queues in self.pull_table.copy().items()},
-        }
+        """Copies of all tables, as a broker with light queues keeps them."""
+        return _document(self.data_version, _copied(self.committed_table), self.pull_table, has_light_queues=True)
 
     # --- commits -----------------------------------------------------------------------------------------------------
 
@@ -250,3 +231,36 @@ class ConsumerOffsets:
 def _is_light(key: str) -> bool:
     """Whether the key's group is one of light queues."""
     return key.partition(SEPARATOR)[2].startswith(LIGHT_QUEUE_PREFIX)
+
+
+def _copied(table: dict[str, dict[int, int]]) -> dict[str, dict[int, int]]:
+    return {key: queues.copy() for key, queues in table.items()}
+
+
+def _document(
+    version: DataVersion,
+    committed: dict[str, dict[int, int]],
+    pulls: dict[str, dict[int, int]],
+    *,
+    has_light_queues: bool,
+) -> Document:
+    """The file's content, as a broker with or without light queues keeps it. Any thread: ``committed`` is nobody
+    else's, and ``pulls`` does not change while it or a dict in it is copied."""
+    groups: dict[str, list[str]] = {}
+    kept = {key: queues for key, queues in committed.items() if not _is_light(key)}
+    for key in kept:
+        topic, _, group = key.partition(SEPARATOR)
+        groups.setdefault(group, []).append(topic)
+    document: Document = {
+        "dataVersion": msgspec.to_builtins(version),
+        "groupTopicMap": groups,
+        "offsetTable": kept,
+        "pullOffsetTable": _copied(pulls.copy()),
+    }
+    if has_light_queues:
+        document["lmqOffsetTable"] = {
+            key: queues[LIGHT_QUEUE_ID]
+            for key, queues in committed.items()
+            if key not in kept and LIGHT_QUEUE_ID in queues
+        }
+    return document
