@@ -118,13 +118,15 @@ def task_parts(parts: Sequence[Part], options: ReadOptions) -> list[list[Part]]:
     many queues in one as have TASK_MESSAGES_MIN together: 1,000 tasks would take a minute for nothing."""
     counts = [each.count for each in parts if isinstance(each, OffsetRange)]
     tasks = max(TASKS_MIN, options.min_partitions, -(-sum(counts) // TASK_MESSAGES_MIN))
+    alone = [[each] for each in parts]
     if len(counts) < len(parts) or len(parts) <= tasks or options.records_per_partition_max:
-        return [[each] for each in parts]
-    found: list[list[Part]] = [[] for _ in range(tasks)]
+        return alone
+    shared: list[list[Part]] = [[] for _ in range(tasks)]
     before = itertools.accumulate(counts, initial=0)
     for each, at in zip(parts, before, strict=False):
-        found[at * tasks // sum(counts)].append(each)
-    return [each for each in found if each]
+        shared[at * tasks // sum(counts)].append(each)
+    found = [each for each in shared if each]
+    return found if len(found) >= options.min_partitions else alone
 
 
 # --- store files -----------------------------------------------------------------------------------------------------

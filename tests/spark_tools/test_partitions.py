@@ -87,4 +87,9 @@ def test_many_queues_with_few_messages_share_tasks() -> None:
     for name, value in (("minPartitions", "1000"), ("maxRecordsPerPartition", "5")):
         asked = parse_read_options({"nameServer": "127.0.0.1:9876", "subscribe": "T", name: value})
         assert len(task_parts(few, asked)) == 1000
+    uneven: list[Part] = [OffsetRange(queues[0], 0, TASK_MESSAGES_MIN), *few[1:]]
+    hundred = parse_read_options({"nameServer": "127.0.0.1:9876", "subscribe": "T", "minPartitions": "100"})
+    assert len(task_parts(few, hundred)) == 100
+    assert len(task_parts(uneven, plain)) < TASKS_MIN
+    assert len(task_parts(uneven, hundred)) >= 100
     assert task_parts([], plain) == []
