@@ -141,8 +141,10 @@ class QueueSurvey:
     def made_anew(self, queues: Sequence[MessageQueue], marks: Marks) -> list[MessageQueue]:
         """Those of the queues whose first message is younger than the marked one. What a broker that is away has now,
         nobody knows."""
-        found = []
+        found, away = [], set[str]()
         for queue in queues:
+            if queue.broker_name in away:
+                continue
             try:
                 first, last = self._cluster.bounds(queue)
                 if first < last and self._is_anew(queue, first, marks):
@@ -150,6 +152,8 @@ class QueueSurvey:
             except RocketMQError as error:
                 if not is_passing(error):
                     raise
+                if is_silence(error):  # to ask for each of its queues would hold the stream
+                    away.add(queue.broker_name)
         return found
 
     def _is_anew(self, queue: MessageQueue, first: int, marks: Marks) -> bool:

@@ -142,6 +142,25 @@ def test_a_broker_that_does_not_answer_is_asked_for_one_topic(
     assert len(asked) <= 2, "one for each look"
 
 
+def test_a_broker_that_does_not_answer_is_asked_once_what_was_made_anew(
+    server: Server, admin: AdminClient, fresh: Fresh, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = fresh("Frozen")
+    resize(admin, server, topic, 4)
+    until(lambda: topic in admin.topic_list())
+    asked = list[int]()
+
+    def silent(_: AdminClient, address: str, topic: str, queue_id: int) -> int:
+        asked.append(queue_id)
+        raise RequestTimeoutError(f"{address} did not answer")
+
+    monkeypatch.setattr(AdminClient, "min_offset", silent)
+    queues = [MessageQueue(topic, "broker-a", at) for at in range(4)]
+    marks = dict.fromkeys(queues, (0, 1))
+    assert survey(stack, server.namesrv_addr, topic).made_anew(queues, marks) == []
+    assert asked == [0]
+
+
 def test_a_queue_is_gone_when_its_broker_says_so(
     server: Server, admin: AdminClient, queue: MessageQueue, stack: ExitStack
 ) -> None:
