@@ -22,7 +22,7 @@ from rmqserver.broker.consuming.holds import Held, WakeKey
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC, LiteClient, LiteSubscriptions, Ready, client_key
 from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.broker.consuming.pop.popping import POP_ENOUGH_BYTES
-from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
+from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting, has_time
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetStatus
@@ -81,11 +81,13 @@ class LitePops:
             for queue in self._offsets.topics_to_reset(header.consumer_group):  # resets come without a notice
                 self._ready.offer(queue, header.consumer_group)
 
+        deadline_ms = min(header.born_time, self._clock_ms()) + header.poll_time
+
         def look() -> None:
             self._reads.read(partial(self._pop, header), popped, guarded)
 
         def popped(found: LitePopped) -> None:
-            code = self._after(header, peer, found, partial(guarded, look))
+            code = self._after(header, peer, found, deadline_ms, partial(guarded, look))
             if code is not None:
                 then(code, found)
 
@@ -96,7 +98,7 @@ class LitePops:
         return client if client is not None and client.group == header.consumer_group else None
 
     def _after(
-        self, header: PopLiteHeader, peer: Peer, popped: LitePopped, go_on: Callable[[], None]
+        self, header: PopLiteHeader, peer: Peer, popped: LitePopped, deadline_ms: int, go_on: Callable[[], None]
     ) -> ResponseCode | None:
         """The code for what was popped; None if the request waits, and will ``go_on``."""
         client, now_ms = self._client_of(header), popped.now_ms
@@ -105,8 +107,7 @@ class LitePops:
             if client is not None:
                 self._ready.offer_rest(client)
             return ResponseCode.SUCCESS
-        deadline_ms = header.born_time + header.poll_time
-        if now_ms >= deadline_ms:
+        if not has_time(deadline_ms, now_ms, header.poll_time):
             return ResponseCode.POLLING_TIMEOUT
         if client is not None and self._has_unblocked(header, client):
             self._waiting.look_on(peer, go_on, client.wake_key)

@@ -15,7 +15,7 @@ from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
 from rmqserver.broker.consuming.pop.pop_request import EARLY_MS
 from rmqserver.broker.consuming.pop.popping import Popping
-from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
+from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting, has_time
 from rmqserver.operation import Guarded, Peer
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -85,14 +85,15 @@ class Looks:
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
             wanted = self._checks.wanted(header)
-        deadline_ms, seen = header.born_time + header.poll_time - EARLY_MS, Seen()
+        deadline_ms = min(header.born_time, self._clock_ms()) + header.poll_time - EARLY_MS
+        seen = Seen()
 
         def look() -> None:
             self._reads.read(partial(self._has_message, header, wanted, seen), looked, guarded)
 
         def looked(has_message: bool | None) -> None:
             is_full = False
-            if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
+            if not has_message and has_time(deadline_ms, self._clock_ms(), header.poll_time):
                 go_on = partial(guarded, look)
                 if has_message is None:
                     self._waiting.go_on_next_turn(NOTIFICATION, header, peer, go_on)

@@ -13,7 +13,7 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import PopHeader
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import FoundPops, Popped, Popping
-from rmqserver.broker.consuming.pop.waiting import POP, Waiting
+from rmqserver.broker.consuming.pop.waiting import POP, Waiting, has_time
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.results import MessageRefused
@@ -66,7 +66,8 @@ class Pops:
         wanted = self._checks.wanted(header)
         kind = header.exp_type if header.exp else None
         self._clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
-        deadline_ms = (header.born_time or self._clock_ms()) + header.poll_time - EARLY_MS
+        now_ms = self._clock_ms()
+        deadline_ms = min(header.born_time or now_ms, now_ms) + header.poll_time - EARLY_MS
         self._try(_Asked(header, peer, wanted, deadline_ms, then, guarded))
 
     def _try(self, asked: _Asked) -> None:
@@ -90,7 +91,7 @@ class Pops:
                 self._waiting.wake_next_pop(header)
             self._when_written(asked, popped)
             return
-        code, may_wait = ResponseCode.POLLING_TIMEOUT, header.poll_time > 0 and self._clock_ms() < asked.deadline_ms
+        code, may_wait = ResponseCode.POLLING_TIMEOUT, has_time(asked.deadline_ms, self._clock_ms(), header.poll_time)
         go_on = partial(asked.guarded, partial(self._try, asked))
         if may_wait and popped.has_unseen:
             self._waiting.go_on_next_turn(POP, header, asked.peer, go_on)

@@ -34,6 +34,12 @@ POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
 """Kinds of requests that wait; each has a limit of its own."""
 
 
+def has_time(deadline_ms: int, now_ms: int, poll_ms: int) -> bool:
+    """Whether a request of that poll time may wait, whose ``deadline_ms`` was at most so far ahead when it came: if it
+    is further ahead now, the clock was set back."""
+    return 0 < deadline_ms - now_ms <= poll_ms
+
+
 def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
     """The key of requests of the kind that wait for a queue, or for ALL_QUEUES."""
     return kind, topic, group, queue_id

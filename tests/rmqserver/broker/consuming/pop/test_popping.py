@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import CheckPoint
 from rmqproto.filters.message_filter import MessageFilter
-from rmqproto.headers.popping import PopHeader
+from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
@@ -472,6 +473,31 @@ def test_a_pop_that_waits_in_order_looks_again_when_the_time_that_it_waits_for_c
     bench.parts.end_round()
     assert looked == ["again"]
     assert [each.body for each in bench.take(order=True)] == [b"one"]
+
+
+def test_a_clock_that_is_set_back_keeps_no_pop_waiting(bench: Bench) -> None:
+    """A held pop went on, and was held again until its time came once more."""
+    parts, peer = bench.parts, StubConnection()
+    asked: dict[str, Any] = {
+        "consumer_group": GROUP, "topic": TOPIC, "queue_id": -1, "poll_time": 15_000, "born_time": bench.clock.now_ms,
+    }  # fmt: skip
+    told: list[str] = []
+    parts.pops.pop(
+        PopHeader(**asked, max_msg_nums=1, invisible_time=1000, init_mode=0), peer,
+        lambda code, popped: told.append("pop"), lambda go_on: go_on(),
+    )  # fmt: skip
+    parts.looks.notify(NotificationHeader(**asked), peer, lambda answer: told.append("look"), lambda go_on: go_on())
+
+    def sweep(*, at_ms: int) -> None:
+        bench.clock.now_ms = at_ms
+        list(parts.holds.sweep(scan=False))
+        parts.end_round()
+
+    began_ms = bench.clock.now_ms
+    sweep(at_ms=began_ms + 1000)
+    assert told == []
+    sweep(at_ms=began_ms - 3_600_000)
+    assert sorted(told) == ["look", "pop"]
 
 
 def test_after_a_crash_a_full_table_of_offsets_prevents_no_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
