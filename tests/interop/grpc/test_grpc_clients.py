@@ -93,9 +93,6 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 
 
 QUICK = {"transactionCheckInterval": "500", "transactionTimeOut": "1000"}
-APACHE = {"transactionCheckInterval": "6000", "transactionTimeOut": "1000"}
-"""Apache's broker notes what was committed up to 3 s later (``transactionOpBatchInterval``). If it asks again before
-that, the client commits again, and the message comes twice."""
 
 
 class Played(NamedTuple):
@@ -109,7 +106,7 @@ class Played(NamedTuple):
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     work = tmp_path_factory.mktemp("grpc")
     if request.param == "apache":
-        with ApacheWithProxy(work, SETTINGS | APACHE) as apache:
+        with ApacheWithProxy(work, SETTINGS | QUICK) as apache:
             yield Played(apache.namesrv_addr, apache.broker_addr, apache.grpc_addr)
         return
     given = [part for name, value in QUICK.items() for part in ("--set", f"{name}={value}")]

@@ -26,7 +26,6 @@ OFTEN = {
     "transactionTimeOut": "3000",
     "transactionCheckInterval": "500",
     "transactionCheckMax": "1000",
-    "transactionOpBatchInterval": "100",  # Apache's broker asks about half messages that no op message names yet
 }
 SELDOM = {**SETTINGS, "transactionCheckInterval": "3600000"}
 
