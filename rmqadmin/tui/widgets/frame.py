@@ -201,8 +201,8 @@ class CutLine(FrameLine):
             text = shortened_at_end(cell.text, left - len(cell.title) - 1)
             title = Content.styled(cell.title, "$text-muted")
             parts.append(Content.assemble(title, " ", literal(text)))
-            left -= len(cell.title) + 1 + len(text) + len(_CUT_GAP)
-        return in_lines(Content(_CUT_GAP).join(parts), width)
+            left -= len(cell.title) + 1 + display_width(text) + len(_CUT_GAP)
+        return in_lines(Content(_CUT_GAP).join(parts), width, lines_max=_CUT_HEIGHT)
 
 
 def in_lines(content: Content, width: int, *, lines_max: int | None = None) -> Content:

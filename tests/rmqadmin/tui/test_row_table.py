@@ -18,6 +18,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.screens.row_parts import RowState, state_column
 from rmqadmin.tui.themes import readable
+from rmqadmin.tui.widgets.frame import CutLine
 from rmqadmin.tui.widgets.tables import rows
 from rmqadmin.tui.widgets.tables.columns import JUDGED, MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -247,6 +248,18 @@ async def test_columns_that_do_not_fit_are_left_out_and_told_of_the_cursors_row(
     assert cut == [("id", "0123456789" * 3), ("other", "o" * 20)]
     table.sort_by(2)
     assert lines(table)[0].split() == ["name", "other▲"]
+
+
+async def test_what_is_cut_takes_two_lines_in_any_script(table: RowTable, pilot: Pilot[None]) -> None:
+    table.set_columns(
+        [Column(name=name, value=lambda row: "主题" * 9, importance=VITAL, shape=Shape.PROSE) for name in "abcdef"]
+    )
+    table.set_rows((name, name) for name in NAMES)
+    cut = CutLine()
+    await pilot.app.mount(cut)
+    cut.show(table)
+    await pilot.pause()
+    assert cut.region.height == 2
 
 
 async def test_rows_of_the_system_are_left_out_and_counted(table: RowTable, pilot: Pilot[None]) -> None:
