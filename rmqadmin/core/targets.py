@@ -1,5 +1,4 @@
-"""Which servers a command means: ``-b`` one broker, ``-c`` the masters of a cluster, a topic the brokers of its route.
-Also asks several of them at once."""
+"""Which servers a command means: ``-b`` one broker, ``-c`` the masters of a cluster, a topic those of its route."""
 
 from __future__ import annotations
 

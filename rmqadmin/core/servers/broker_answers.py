@@ -1,5 +1,6 @@
-"""Questions to several brokers: the answer of each, or why it did not answer. The answers of others are shown even if a
-broker hangs or is dead; it is named at the end, and the exit status is that for partial success."""
+"""Questions to several servers at once. Of several brokers: the answer of each, or why it did not answer. The answers
+of others are shown even if a broker hangs or is dead; it is named at the end, and the exit status is that for partial
+success."""
 
 from __future__ import annotations
 
