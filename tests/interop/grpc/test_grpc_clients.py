@@ -93,6 +93,9 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 
 
 QUICK = {"transactionCheckInterval": "500", "transactionTimeOut": "1000"}
+APACHE = {"transactionCheckInterval": "6000", "transactionTimeOut": "1000"}
+"""Whether a client has answered does not keep Apache's broker from asking again. If it does before it has noted the
+answer, the client commits again, and the message comes twice."""
 
 
 class Played(NamedTuple):
@@ -106,7 +109,7 @@ class Played(NamedTuple):
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     work = tmp_path_factory.mktemp("grpc")
     if request.param == "apache":
-        with ApacheWithProxy(work, SETTINGS | QUICK) as apache:
+        with ApacheWithProxy(work, SETTINGS | APACHE) as apache:
             yield Played(apache.namesrv_addr, apache.broker_addr, apache.grpc_addr)
         return
     given = [part for name, value in QUICK.items() for part in ("--set", f"{name}={value}")]
