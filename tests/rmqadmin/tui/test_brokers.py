@@ -44,7 +44,8 @@ class SetClient(FixedClient):
 @pytest.mark.dashboard(make_client=SetClient)
 async def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master(driver: Driver) -> None:
     await driver.press("c")
-    await driver.until(lambda: [line.split()[-1] for line in driver.lines[3:6]] == ["active", "slave", "answers"])
+    ends = [["active"], ["slave"], ["answers"]]
+    await driver.until(lambda: [line.split()[-1:] for line in driver.lines[3:6]] == ends)
     await driver.press("h")
     await driver.until_shown("broker-a/2", "80.1%")
     assert "not active" not in driver.text
