@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 
 def boot_ms() -> int:
@@ -15,13 +15,11 @@ def boot_ms() -> int:
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
-_BEGAN_MS = (time.time_ns() - time.monotonic_ns()) // 1_000_000
-
-
-def steady_ms() -> int:
-    """The time when this process began, and what has passed since without the machine's sleep: nobody sets it. A clock
-    that was wrong and is put right makes nothing old by it, and nothing young for ever."""
-    return _BEGAN_MS + time.monotonic_ns() // 1_000_000
+def steady_clock() -> Callable[[], int]:
+    """A clock in milliseconds: the time when it was made, and what has passed since without the machine's sleep.
+    Nobody sets it. A clock that was wrong and is put right makes nothing old by it, and nothing young for ever."""
+    began_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: (began_ns + time.monotonic_ns()) // 1_000_000
 
 
 WATCH_INTERVAL_S = 0.5

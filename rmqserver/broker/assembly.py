@@ -56,7 +56,7 @@ from rmqserver.broker.transactions.end_transaction import EndTransactions
 from rmqserver.broker.transactions.half_messages import OpMessages
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.broker.transactions.transactions import Transactions
-from rmqserver.system import boot_ms, steady_ms
+from rmqserver.system import boot_ms, steady_clock
 
 if TYPE_CHECKING:
     from rmqserver.broker.registration import Registration
@@ -115,7 +115,7 @@ class BrokerAssembly:
         self.consumer_filters = ConsumerFilters(clock_ms)
         self.transaction_metrics = TransactionMetrics(files, clock_ms)
         self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
-        self.clients = Clients(steady_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
+        self.clients = Clients(steady_clock(), MemberNotices(config, self.groups, self.consumer_filters).tell)
         self.locks = QueueLocks(boot_ms)
         self.membership = Membership(config, self.topics, self.groups, self.clients, self.consumer_filters)
 
