@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from textual.css.query import NoMatches
+from textual.dom import NoScreen
 from textual.screen import Screen
 from textual.widget import MountError
 
@@ -17,10 +18,11 @@ R = TypeVar("R")
 @contextmanager
 def while_open(screen: Screen[Any]) -> Iterator[None]:
     """Wraps code that shows something on ``screen``. A screen that closes, alone or with the whole dashboard, loses its
-    widgets one by one and its workers last. A missing widget is then no defect: the rest of the code is skipped."""
+    widgets one by one and its workers last. A widget that is missing, or on no screen, is then no defect: the rest of
+    the code is skipped."""
     try:
         yield
-    except (NoMatches, MountError):
+    except (NoMatches, NoScreen, MountError):
         if screen.app.is_running and screen in screen.app.screen_stack:
             raise
 

@@ -13,6 +13,8 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
+from rmqadmin.tui.until_closed import while_open
+from rmqadmin.tui.widgets.detail import Detail
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
@@ -155,3 +157,15 @@ async def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(d
     assert isinstance(dialog, ChangeDialog)
     dialog.preview()
     assert not dialog.query_one("#name", Input).display
+
+
+async def test_a_detail_that_is_on_no_screen_any_more_ends_nothing(driver: Driver, world: World) -> None:
+    """A screen that closes loses its widgets before its workers end, which may show something in them."""
+    await at_row(driver, "t", world.topic, "enter")
+    await driver.until_shown(f"Topics › {world.topic}")
+    closed = driver.app.screen
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.screen is not closed)
+    with while_open(closed):
+        assert not Detail(id="detail").is_open
+        raise AssertionError("a widget without a screen says so")
