@@ -56,17 +56,7 @@ def python_with(folder: Path, wanted: list[str]) -> Path:
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "behind.pth").write_text(f"import site; site.addsitedir({get_path('purelib')!r})\n")
-    pip: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        packages,
-        *wanted,
-    ]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), *wanted]
     subprocess.run(pip, stdin=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
     return folder / "bin/python"
 
@@ -83,10 +73,8 @@ def test_an_end_of_the_permitted_range(end: str, tmp_path: Path) -> None:
     python = python_with(
         tmp_path / end, [f"{name}{lowest(each) if end == 'lowest' else each}" for name, each in permitted.items()]
     )
-    installed = {
-        each.name: each.version
-        for each in distributions(path=[str(each) for each in python.parents[1].glob("lib/*/*")])
-    }
+    paths = [str(path) for path in python.parents[1].glob("lib/*/*")]
+    installed = {each.name: each.version for each in distributions(path=paths)}
     if installed == {name: version(name) for name in LIBRARIES}:
         pytest.skip("the run around this one has the same releases")
     done = subprocess.run(
