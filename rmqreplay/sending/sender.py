@@ -4,6 +4,7 @@ and the replay's target both use it."""
 from __future__ import annotations
 
 import itertools
+import random
 import sys
 import time
 import zlib
@@ -128,10 +129,13 @@ def unless_refused(outcomes: list[BatchOutcome]) -> list[BatchOutcome]:
 
 
 def round_robin(queues: Sequence[MessageQueue]) -> ChooseQueue:
-    """Chooses a topic's queues in turn."""
+    """Chooses a topic's queues in turn, from any of them on: if each task began at the first, tasks of a few messages,
+    as a stream's batches have, would send them all there."""
     by_topic: dict[str, itertools.cycle[MessageQueue]] = {}
     for topic in sorted({queue.topic for queue in queues}):
-        by_topic[topic] = itertools.cycle(sorted(queue for queue in queues if queue.topic == topic))
+        own = sorted(queue for queue in queues if queue.topic == topic)
+        first = random.randrange(len(own))
+        by_topic[topic] = itertools.cycle(own[first:] + own[:first])
     return lambda batch: next(by_topic[batch.messages[0].topic])
 
 

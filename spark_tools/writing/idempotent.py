@@ -100,7 +100,9 @@ class IdempotentDelivery:
         sleep: Callable[[float], None],
         batch_messages: int = BATCH_MESSAGES_MAX,
         batch_bytes: int = BATCH_BYTES_MAX,
+        first_queue: int = 0,
     ):
+        """``first_queue``: where the first row goes, as a number that may be larger than there are queues."""
         self._target = target
         self._batch_messages = min(batch_messages, BATCH_MESSAGES_MAX)
         self._batch_bytes = min(batch_bytes, BATCH_BYTES_MAX)
@@ -109,6 +111,7 @@ class IdempotentDelivery:
         self._sleep = sleep
         self._lines = {queue: _Line() for queue in queues}
         self._queues = queues
+        self._first_queue = first_queue
         self._under_way = 0
         self._pause_s = BUSY_BACKOFF_S_MIN
         self._progress_at = 0.0
@@ -128,7 +131,7 @@ class IdempotentDelivery:
         ``is_again``: there was an earlier attempt, although perhaps none of its rows comes again."""
         self._progress_at = self._clock()
         for message in messages:
-            queue = message.target or self._queues[message.queue_offset % len(self._queues)]
+            queue = message.target or self._queues[(self._first_queue + message.queue_offset) % len(self._queues)]
             line = self._lines[queue]
             while line.is_broken or line.span >= OF_QUEUE_MAX or self._under_way >= UNDER_WAY_MAX:
                 self._collect()

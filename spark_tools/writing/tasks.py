@@ -90,11 +90,13 @@ def write_once(
             hint="coalesce() the frame, or write at-least-once",
         )
     rows = TaskRows(options, cluster, task, queues, plan.body_max_bytes)
+    # Every attempt begins at the same queue. Tasks and batches begin at others: they may have a row or two each.
+    turn = int(plan.write_id, 16) if plan.batch_id is None else epoch
     target = _NumberedTarget(options, cluster, plan, f"{producer}-{task}:{epoch}:".encode())
     try:
         delivery = IdempotentDelivery(
             target, queues, f"{producer}-{task}", epoch, time.monotonic, time.sleep, options.batch_size,
-            plan.body_max_bytes,
+            plan.body_max_bytes, turn + task,
         )  # fmt: skip
         delivery.run(rows.messages(batches), is_again=is_again)
     finally:

@@ -202,6 +202,14 @@ def test_a_refusal_that_would_meet_all_messages_ends_the_task(code):
         unless_refused([judge(Answered(a_batch(1), Command(code=code)))])
 
 
+def test_tasks_of_one_batch_go_to_all_queues():
+    """All of them went to the first one: a stream's batches are as small."""
+    queues = [MessageQueue("T", "b", queue_id) for queue_id in range(4)]
+    assert {round_robin(queues)(a_batch(1)) for _ in range(200)} == set(queues)
+    choose = round_robin(queues)
+    assert sorted(choose(a_batch(1)) for _ in range(8)) == sorted(2 * queues)
+
+
 def test_a_broker_that_cannot_be_reached_has_surely_stored_nothing(peer):
     peer.listener.close()
     queue = MessageQueue("T", "b", 0)

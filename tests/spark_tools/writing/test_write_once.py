@@ -28,6 +28,8 @@ from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 QUEUES = 3
+FIRST_BATCH = 0
+"""Its first row of task 0 goes to the first queue."""
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def dealt(count: int, queues: int = QUEUES) -> dict[int, list[bytes]]:
 def test_a_repeated_task_stores_the_rest_though_queues_have_come(
     server: Server, cluster: LiveCluster, topic: str
 ) -> None:
-    plan = make_plan(cluster, topic)
+    plan = make_plan(cluster, topic, FIRST_BATCH)
     interrupted = iter([*frame(700), *["no batch"]])
     with pytest.raises(AttributeError, match="to_pylist"):
         write(server, cluster, plan, interrupted)
@@ -94,8 +96,21 @@ def test_a_repeated_task_stores_the_rest_though_queues_have_come(
         assert stored(cluster, topic) == dealt(1000) | {at: [] for at in range(QUEUES, 2 * QUEUES)}
 
 
-def test_other_rows_are_refused(server: Server, cluster: LiveCluster, topic: str) -> None:
+def test_batches_and_tasks_of_one_row_go_to_all_queues(server: Server, cluster: LiveCluster, topic: str) -> None:
+    """All of them went to the first one."""
+    for batch_id in range(QUEUES):
+        plan = make_plan(cluster, topic, batch_id)
+        for _ in range(2):
+            write(server, cluster, plan, frame(1))
+    assert [len(bodies) for bodies in stored(cluster, topic).values()] == [1, 1, 1]
     plan = make_plan(cluster, topic)
+    for task in range(QUEUES):
+        write_once(options(server, topic), plan, plan.write_id, cluster, task, frame(1))
+    assert [len(bodies) for bodies in stored(cluster, topic).values()] == [2, 2, 2]
+
+
+def test_other_rows_are_refused(server: Server, cluster: LiveCluster, topic: str) -> None:
+    plan = make_plan(cluster, topic, FIRST_BATCH)
     write(server, cluster, plan, frame(5, keys=["a", "b", "c", "d", "e"]))
     with pytest.raises(OtherRowsError, match="row 3 of this task"):
         write(server, cluster, plan, frame(5, keys=["a", "b", "c", "X", "e"]))
@@ -106,7 +121,7 @@ def test_other_rows_are_refused(server: Server, cluster: LiveCluster, topic: str
 
 
 def test_a_rejected_row_takes_no_number(server: Server, cluster: LiveCluster, topic: str) -> None:
-    plan = make_plan(cluster, topic)
+    plan = make_plan(cluster, topic, FIRST_BATCH)
     bodies: list[object] = [b"0", b"", b"x" * (plan.body_max_bytes + 1), b"3", b"4"]
     columns = {"body": bodies, "properties": [[("DELAY", "3")] if at == 4 else [] for at in range(5)]}
     schema = pa.schema([("body", pa.binary()), ("properties", pa.map_(pa.string(), pa.string()))])
@@ -125,7 +140,7 @@ def test_more_tasks_than_a_broker_remembers_are_refused(
     server: Server, cluster: LiveCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "PRODUCERS_MAX", 5)
-    plan = make_plan(cluster, topic)
+    plan = make_plan(cluster, topic, FIRST_BATCH)
     with pytest.raises(UsageError, match="more than 1 tasks write to 3 queues of a broker"):
         write_once(options(server, topic), plan, plan.write_id, cluster, 1, frame(1))
     assert write(server, cluster, plan, frame(1)).stored == 1
