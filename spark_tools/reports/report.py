@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REPORTS = ("topics", "trace", "deadletters", "verify")
+OF_MESSAGES = ("topics", "verify")
+"""Those that read messages; the others read a table."""
 CHECKS = ("duplicates", "gaps", "order")
 ROWS_MAX = 1000
 """More rows than that are counted in the totals, and not listed."""
@@ -51,20 +53,10 @@ def make_report(
     ``groups`` and ``ledger`` are for dead letters, ``by`` (id or key) and ``checks`` for verify."""
     from spark_tools.replay.spark_engine import run_spark
 
-    reader = spark.read.format("rocketmq").options(**place, **times)
-    if name in ("topics", "verify"):
+    reader = spark.read.format("rocketmq").options(**_asked(name, place, topics, groups, times, ledger))
+    view = queries.TABLE
+    if name in OF_MESSAGES:
         view, reader = queries.MESSAGES, reader.schema(queries.MESSAGE_SCHEMA)
-        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")  # of a quiet queue there is nothing
-        chosen = {"subscribe": topics}
-        if not topics and "nameServer" in place:
-            reader = reader.option("subscribePattern", ".*")
-    elif name == "trace":
-        view, reader, chosen = queries.TABLE, reader.option("table", "traces"), {"subscribe": topics}
-    else:
-        view, reader, chosen = queries.TABLE, reader.option("table", "deadletters"), {"group": groups}
-        reader = reader.option("ledger", ledger) if ledger is not None else reader
-    for option, values in chosen.items():
-        reader = reader.option(option, ",".join(values)) if values else reader
 
     def ask() -> Report:
         frame = reader.load().persist()
@@ -77,6 +69,44 @@ def make_report(
             frame.unpersist()
 
     return run_spark(ask)
+
+
+def check_place(name: str, place: Mapping[str, str], *, topics: Sequence[str] = (), groups: Sequence[str] = ()) -> None:
+    """The errors that need no Spark: of a store, a cluster, a topic or a group that is not there."""
+    from spark_tools.source import plan_read
+    from spark_tools.source_options import parse_read_options
+    from spark_tools.tables.table_reader import TableReader
+
+    options = parse_read_options(_asked(name, place, topics, groups, {}, None))
+    if name in OF_MESSAGES:
+        plan_read(options)
+    else:
+        TableReader(options, [], lambda _: ()).partitions()
+
+
+def _asked(
+    name: str,
+    place: Mapping[str, str],
+    topics: Sequence[str],
+    groups: Sequence[str],
+    times: Mapping[str, str],
+    ledger: str | None,
+) -> dict[str, str]:
+    """The options of the source."""
+    asked, chosen = {**place, **times}, "subscribe"
+    if name in OF_MESSAGES:
+        asked["startingOffsetsByTimestampStrategy"] = "latest"  # of a quiet queue there is nothing
+        if not topics and "nameServer" in place:
+            asked["subscribePattern"] = ".*"
+    elif name == "trace":
+        asked["table"] = "traces"
+    else:
+        asked["table"], chosen = "deadletters", "group"
+        if ledger is not None:
+            asked["ledger"] = ledger
+    if names := groups if chosen == "group" else topics:
+        asked[chosen] = ",".join(names)
+    return asked
 
 
 def _of_topics(spark: SparkSession) -> Report:

@@ -168,7 +168,7 @@ def spark_report(
       rmqadmin -o json spark-report deadletters --store /data/store --parquet letters.parquet
     """
     from spark_tools.reports.picture import check_picture, draw
-    from spark_tools.reports.report import CHECKS, make_report
+    from spark_tools.reports.report import CHECKS, check_place, make_report
     from spark_tools.session import check_installed, spark_session
 
     _check(report, topics=topics, groups=groups, checks=checks, by=by)
@@ -177,6 +177,8 @@ def spark_report(
     for path in filter(None, (parquet, picture)):
         _check_place(path)
     check_installed()
+    place = _place(call, store)
+    check_place(report, place, topics=topics or (), groups=groups or ())
     between = time_range(start, end, call.now_ms(), "--from/--since", "--to-time/--until", tell=call.notice)
     times = {"startingTimestamp": between.begin_ms, "endingTimestamp": between.end_ms}
     own = state_dir() / "replay"  # of this machine, where tasks need not run
@@ -190,7 +192,7 @@ def spark_report(
             made = make_report(
                 session,
                 report,
-                _place(call, store),
+                place,
                 topics=topics or (),
                 groups=groups or (),
                 times={name: str(ms) for name, ms in times.items() if ms is not None},

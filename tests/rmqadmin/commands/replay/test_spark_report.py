@@ -92,10 +92,25 @@ def test_a_topic_without_messages_is_no_row(rmqadmin: Rmqadmin, tmp_path: Path) 
     ran = rmqadmin("-o", "json", "spark-report", "topics", "--topic", LOST, "--picture", str(picture))
     assert (ran.status, ran.items) == (0, []), ran.err
     assert "<svg" in picture.read_text()
-    ran = rmqadmin("spark-report", "topics", "--topic", "NoTopicIsCalledSo")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("topics", "--topic", "NoSuch"), "there is no topic NoSuch"),
+        (("deadletters", "--group", "NoSuch"), "there is no group NoSuch"),
+        (("verify", "--store", "/no/such"), "/no/such holds no commitlog directory"),
+    ],
+)
+def test_what_is_not_there_is_said_before_spark_starts(
+    rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], why: str
+) -> None:
+    """A start takes ten seconds, on a busy machine a minute."""
+    monkeypatch.setattr("spark_tools.session.spark_session", None)
+    ran = rmqadmin("spark-report", *words)
     assert ran.status != 0
-    assert "NoTopicIsCalledSo" in ran.err
-    assert "Traceback" not in ran.err
+    assert why in ran.err
+    assert "starting Spark" not in ran.err
 
 
 def test_trace(rmqadmin: Rmqadmin, server: Server, tmp_path: Path) -> None:
