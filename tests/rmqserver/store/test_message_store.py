@@ -15,7 +15,7 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
 from rmqserver import core
-from rmqserver.store.disk.disk import OsDisk, OsFile
+from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.round import Arrival
@@ -230,10 +230,14 @@ def test_a_batch_in_a_transaction_is_refused(make_store: MakeStore, sys_flag: in
 
 
 class FailingDisk(OsDisk):
-    """The disk of files that fail as they are told; ``fail`` names the methods."""
+    """The disk of files that fail as they are told; ``fail`` names the methods. What else fills the real disk meanwhile
+    is not seen: refusals tell how full it is, and two brokers are to refuse in the same words."""
 
     def __init__(self) -> None:
         self.fail: set[str] = set()
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1 << 30, 1 << 40)
 
     def open(self, path: str, **more: Any) -> OsFile:
         disk, inner = self, super().open(path, **more)
