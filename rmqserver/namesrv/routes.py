@@ -184,13 +184,15 @@ class RouteTable:
 
     def _is_full(self, new: RegisteredBroker) -> bool:
         """Whether there is no room for what this registration adds."""
-        topics, mappings = new.topics.topic_config_table, new.topics.topic_queue_mapping_info_map or {}
-        added_count = len(topics) + len(mappings)
-        if not self._has_room(added_count):  # else there is no need to look at each
-            added_count = sum(new.name not in self._topics.get(topic, ()) for topic in topics) + len(mappings)
         is_new = new.key not in self._live and len(self._live) >= BROKERS_MAX
         is_elsewhere = new.cluster not in self._clusters and len(self._clusters) >= BROKERS_MAX
-        return is_new or is_elsewhere or not self._has_room(added_count)
+        if is_new or is_elsewhere:
+            return True
+        topics, mappings = new.topics.topic_config_table, new.topics.topic_queue_mapping_info_map or {}
+        if self._has_room(len(topics) + len(mappings)):  # there is no need to look at each
+            return False
+        added_count = sum(new.name not in self._topics.get(topic, ()) for topic in topics) + len(mappings)
+        return not self._has_room(added_count)
 
     def _has_room(self, added_count: int) -> bool:
         return not added_count or self._route_count + added_count <= ROUTES_MAX
