@@ -235,8 +235,8 @@ class _Pool:
         try:
             if not connection.is_connected:
                 with self._lock:
-                    is_first = len(self._used) + len(self._idle) == 1
-                connection.open(deadline_s if is_first else (time.monotonic() + deadline_s) / 2)
+                    others_count = self._others_count
+                connection.open((time.monotonic() + deadline_s) / 2 if others_count else deadline_s)
                 with self._lock:
                     self._changed.notify_all()  # the next one may be opened
             if interrupts != self._interrupts:
@@ -262,11 +262,15 @@ class _Pool:
         """Whether the server did not take a new connection, or closed it, while others are open. Then no more are
         opened beside those."""
         with self._lock:
-            others_count = len(self._used) + len(self._idle) - 1
-            is_turned_away = others_count > 0 and not connection.has_spoken
+            is_turned_away = self._others_count > 0 and not connection.has_spoken
             if is_turned_away:
-                self._connections_max = others_count
+                self._connections_max = self._others_count
             return is_turned_away
+
+    @property
+    def _others_count(self) -> int:
+        """How many connections there are beside the one that asks."""
+        return len(self._used) + len(self._idle) - 1
 
     def _take(self, interrupts: int, code: int, deadline_s: float) -> BlockingConnection:
         """An idle connection, or a new one that is to be opened."""
