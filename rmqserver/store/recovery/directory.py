@@ -55,18 +55,16 @@ class StoreDirectory:
         return file
 
     def has_room_for_files(self) -> bool:
-        """Whether a few more files can be made and written now. Free bytes show neither a quota nor a lack of
-        inodes."""
-        paths = [f"{self.root}/room{number}.tmp" for number in range(ROOM_FILES)]
+        """Whether a few more files can be made, written and kept open now. Free bytes show neither a quota nor a lack
+        of inodes. They have no name while they are open, so that a kill leaves none of them."""
+        path, files = f"{self.root}/room.tmp", []
         try:
-            for path in paths:
-                self._disk.open(path, create_size_bytes=0).pwrite(bytes(ROOM_FILE_BYTES), 0)
+            for _ in range(ROOM_FILES):
+                files.append(self._disk.open(path, create_size_bytes=0))
+                self._disk.unlink(path)
+                files[-1].pwrite(bytes(ROOM_FILE_BYTES), 0)
         except OSError:
             return False
-        finally:
-            for path in paths:
-                with contextlib.suppress(OSError):
-                    self._disk.unlink(path)
         return True
 
     def is_marked_running(self) -> bool:
