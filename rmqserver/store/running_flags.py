@@ -28,7 +28,7 @@ class RunningFlags:
         self.refuses_writes = False
         self._reasons: dict[int, str] = {}
         self._lacking_room = 0
-        """Bits that were set because the disk was full."""
+        """Bits that were set because there was no room (``disk.NO_ROOM``)."""
 
     def set(self, bit: int, reason: str) -> None:
         """Keeps the first reason of a bit: later ones are consequences of it."""
@@ -56,7 +56,7 @@ class RunningFlags:
 
     @property
     def has_only_lacked_room(self) -> bool:
-        """A write or flush failed, and only because the disk was full."""
+        """A write or flush failed, and only because there was no room (``disk.NO_ROOM``)."""
         return bool(self.bits & _FAILED) and not self.bits & _FAILED & ~self._lacking_room
 
     @property

@@ -37,8 +37,9 @@ SYNCFS_TELLS_SINCE = (5, 8)
 """Linux only: in earlier versions ``syncfs`` succeeded whatever the device reported."""
 
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors that end by themselves when there is room again. Nothing is wrong with the device."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+"""Errors that end by themselves when there is room again, or when others have closed files, such as the sockets of
+clients. Nothing is wrong with the device."""
 
 
 class DiskUsage(NamedTuple):

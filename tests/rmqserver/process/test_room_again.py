@@ -2,6 +2,7 @@
 
 import errno
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -311,3 +312,24 @@ async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock
             assert opened_s == pytest.approx([1, 3, 7, 15, 31, 63, 127, 191, 255])
             flags.has_write_failed = True
     assert opened_s[9] == pytest.approx(321), "it had held: as at first"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes the limits of another process")
+def test_a_broker_without_file_handles_takes_messages_again(tmp_path: Path) -> None:
+    """Its clients may have them all. The first message of a queue makes a file: it used to be the last that the broker
+    took."""
+    sent: dict[int, bytes] = {}
+    with servers.standalone(tmp_path) as server, AdminClient("127.0.0.1:1") as admin:
+        addr = server.broker_addr
+        send = partial(is_taken, admin, addr, QUEUE, sent)
+        until(send)
+        before = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        until(lambda: not is_taken(admin, addr, MessageQueue("Room", "broker-a", 1), {}))
+        assert sent.items() <= stored(admin, addr).items()
+        assert not send()
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, before)
+        until(send)
+        assert sent.items() <= stored(admin, addr).items()
+        assert server.log_file.read_text().count("event=store-opens-again") == 1
