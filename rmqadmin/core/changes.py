@@ -37,6 +37,10 @@ class NotTakenError(RocketMQError):
     """The user stopped the command before this step."""
 
 
+NOT_TRIED = "interrupted before this"
+"""The error of a step that was not tried, because the user had stopped the command."""
+
+
 class StoppedAtError(NotTakenError):
     """The user stopped the command at this step; whether it was done is unknown."""
 
@@ -182,11 +186,13 @@ class Changes(FoundRows[ChangeRow], frozen=True):
         return self.way_back
 
     def problem(self) -> str | None:
-        failed = [row for row in self.found if row.error is not None]
+        failed = [row.error for row in self.found if row.error not in (None, NOT_TRIED)]
+        untried_count = sum(row.error == NOT_TRIED for row in self.found)
         if not failed:
-            return None
+            return f"interrupted: {untried_count} of {len(self.found)} were not tried" if untried_count else None
         count = "" if len(self.found) == 1 else f"{len(failed)} of {len(self.found)} failed: "
-        return f"{count}{failed[0].error}"
+        rest = f"; {untried_count} were not tried" if untried_count else ""
+        return f"{count}{failed[0]}{rest}"
 
 
 _DONE_WIDTH, _GAP = len("DONE"), 2
@@ -274,14 +280,14 @@ def take(steps: Sequence[Step]) -> Taken:
     for step in steps:
         error = step.failure
         if error is None and stopped is not None:
-            error = NotTakenError("interrupted before this")
+            error = NotTakenError(NOT_TRIED)
         elif error is None:
             try:
                 step.act()
             except RocketMQError as failure:
                 error = failure
             except StoppedAtQuestion as interrupt:
-                stopped, error = interrupt, NotTakenError("interrupted before this")
+                stopped, error = interrupt, NotTakenError(NOT_TRIED)
             except KeyboardInterrupt as interrupt:
                 stopped, error = interrupt, StoppedAtError("interrupted: whether it was done is unknown")
         errors.append(error)

@@ -9,6 +9,7 @@ import pytest
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out, plan_each
+from rmqadmin.core.contexts.permission import StoppedAtQuestion
 from rmqadmin.core.tables.layout import TableView
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 
@@ -60,6 +61,16 @@ def test_after_ctrl_c_the_rows_say_which_servers_were_changed() -> None:
         None, "interrupted: whether it was done is unknown", "interrupted before this"
     ]  # fmt: skip
     assert taken == ["a"]
+    told = "1 of 3 failed: interrupted: whether it was done is unknown; 1 were not tried"
+    assert Changes(rows).problem() == told, "it counted what was never tried as failed"
+
+
+def test_ctrl_c_at_a_question_between_two_changes_has_failed_nothing() -> None:
+    def ask() -> None:
+        raise StoppedAtQuestion
+
+    rows = carry_out([step("a", lambda: None), step("b", ask), step("c", lambda: None)], dry_run=False)
+    assert Changes(rows).problem() == "interrupted: 2 of 3 were not tried"
 
 
 def test_ctrl_c_before_anything_was_changed_is_ctrl_c() -> None:
