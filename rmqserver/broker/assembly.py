@@ -147,7 +147,7 @@ class BrokerAssembly:
 
     def _make_readers(self) -> None:
         config, store, topics, groups, offsets = self.config, self.store, self.topics, self.groups, self.offsets
-        self.holds = Holds(store, self.clock_ms)
+        self.holds = Holds(store, steady_clock())
         self.reads = Reads(store, self.end_round)
         self.filters = Filters(config, self.consumer_filters)
         self.pulls = Pulls(
@@ -165,7 +165,7 @@ class BrokerAssembly:
     def _make_pop(self, wake: Callable[[], None], post: Post) -> None:
         config, store, topics, groups, offsets = self.config, self.store, self.topics, self.groups, self.offsets
         stats, reads, address = self.stats, self.reads, self.address
-        waiting = self.pop_waiting = Waiting(config, topics, self.holds, wake, post)
+        waiting = self.pop_waiting = Waiting(config, topics, self.holds, self.clock_ms, wake, post)
         # Lite topics, whose orders are kept in memory.
         lite_orders, ready = Orders(self.files, topics, groups, self.clock_ms), Ready(store, offsets, self.holds)
         subscriptions = LiteSubscriptions(config, store, groups, offsets, lite_orders, ready)
@@ -178,9 +178,7 @@ class BrokerAssembly:
         orders = self.pop_orders = Orders(self.files, topics, groups, self.clock_ms)
         self.reviver = Reviver(config, store, topics, groups, offsets, self.put, revive_log)
         self.popping = Popping(config, store, topics, groups, offsets, stats, orders, revive_log)
-        self.pops = Pops(
-            stats, self.clients, reads, self.pending, address, checks, self.popping, waiting, self.clock_ms
-        )
+        self.pops = Pops(stats, self.clients, reads, self.pending, address, checks, self.popping, waiting)
         self.looks = Looks(config, store, reads, checks, self.popping, orders, waiting)
         self.acks = Acks(store, offsets, stats, address, checks, orders, revive_log, waiting, self.lite_pops)
         self.assigning = Assigning(config, self.files, topics, groups, self.clients, self.ask_route)

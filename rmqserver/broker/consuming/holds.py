@@ -48,7 +48,7 @@ WakeKey = Hashable
 
 
 class Held(msgspec.Struct, eq=False):
-    """A held request. ``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of the
+    """A held request. ``deadline_ms`` is by the table's clock. ``go_on`` is called at most once, in the middle of the
     store's work: it must not block. The slow scan asks ``is_passed``; None: the scan does not concern the request."""
 
     waiter: Peer
@@ -72,13 +72,13 @@ class Held(msgspec.Struct, eq=False):
 
 class Holds:
     def __init__(self, store: MessageStore, clock_ms: Callable[[], int]):
+        """Nobody sets ``clock_ms``: a request whose time lies hours ahead would keep its place as long."""
         self._store = store
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._all: dict[Held, None] = {}
         self._by_key: dict[WakeKey, dict[Held, None]] = {}
         self._lines: dict[WakeKey, dict[Hashable, dict[Held, None]]] = {}
         self._weight = 0
-        self._swept_ms = 0
 
     def __len__(self) -> int:
         return len(self._all)
@@ -145,13 +145,11 @@ class Holds:
             self._go_on(held)
 
     def sweep(self, *, scan: bool) -> Iterator[None]:
-        """Lets requests go on whose time is up, and with ``scan`` also those whose queue has moved past them; all, if
-        the clock was set back, since nobody knows then when their time is up. Forgets requests whose client is gone. In
-        portions: a turn may end at each of its steps."""
-        now_ms, before_ms = self._clock_ms(), self._swept_ms
-        self._swept_ms = now_ms
+        """Lets requests go on whose time is up, and with ``scan`` also those whose queue has moved past them. Forgets
+        requests whose client is gone. In portions: a turn may end at each of its steps."""
+        now_ms = self.clock_ms()
         for count, held in enumerate(list(self._all), 1):
-            is_due = held.deadline_ms <= now_ms or now_ms < before_ms or held.waiter.closed
+            is_due = held.deadline_ms <= now_ms or held.waiter.closed
             if is_due or (scan and held.is_held and _is_passed(held)):
                 self._go_on(held)
             if not count % SWEPT_AT_A_TIME:

@@ -22,7 +22,7 @@ from rmqserver.broker.consuming.holds import Held, WakeKey
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC, LiteClient, LiteSubscriptions, Ready, client_key
 from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.broker.consuming.pop.popping import POP_ENOUGH_BYTES
-from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting, has_time
+from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetStatus
@@ -81,7 +81,7 @@ class LitePops:
             for queue in self._offsets.topics_to_reset(header.consumer_group):  # resets come without a notice
                 self._ready.offer(queue, header.consumer_group)
 
-        deadline_ms = min(header.born_time, self._clock_ms()) + header.poll_time
+        deadline_ms = self._waiting.deadline_ms(header.born_time, header.poll_time)
 
         def look() -> None:
             self._reads.read(partial(self._pop, header), popped, guarded)
@@ -101,19 +101,19 @@ class LitePops:
         self, header: PopLiteHeader, peer: Peer, popped: LitePopped, deadline_ms: int, go_on: Callable[[], None]
     ) -> ResponseCode | None:
         """The code for what was popped; None if the request waits, and will ``go_on``."""
-        client, now_ms = self._client_of(header), popped.now_ms
+        client = self._client_of(header)
         self._reads.warm(popped.missing)
         if popped.records:
             if client is not None:
                 self._ready.offer_rest(client)
             return ResponseCode.SUCCESS
-        if not has_time(deadline_ms, now_ms, header.poll_time):
+        if not self._waiting.has_time(deadline_ms):
             return ResponseCode.POLLING_TIMEOUT
         if client is not None and self._has_unblocked(header, client):
             self._waiting.look_on(peer, go_on, client.wake_key)
             return None
         key = client.wake_key if client is not None else client_key(header.client_id)
-        until_ms = min(deadline_ms, popped.free_at_ms or deadline_ms)
+        until_ms = self._waiting.until_ms(deadline_ms, popped.free_at_ms)
         return None if self._hold(peer, key, until_ms, go_on) else ResponseCode.POLLING_FULL
 
     def _pop(self, header: PopLiteHeader) -> LitePopped:

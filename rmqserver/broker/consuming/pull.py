@@ -112,7 +112,6 @@ class Pulls:
         self._offsets = offsets
         self._holds = holds
         self._stats = stats
-        self._clock_ms = store.clock_ms
         self._topics = topics
         self._groups = groups
         self._clients = clients
@@ -222,7 +221,7 @@ class Pulls:
         held = Held(  # by position, because keywords double the cost
             asked.peer,
             ((header.topic, header.queue_id),),
-            self._clock_ms() + wait_ms,
+            self._holds.clock_ms() + wait_ms,
             partial(asked.guarded, partial(self.serve, asked, is_first=False)),
             pulled.wanted,
             lambda: self._store.max_offset(header.topic, header.queue_id) > header.queue_offset,

@@ -15,7 +15,7 @@ from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
 from rmqserver.broker.consuming.pop.pop_request import EARLY_MS
 from rmqserver.broker.consuming.pop.popping import Popping
-from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting, has_time
+from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
 from rmqserver.operation import Guarded, Peer
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -44,7 +44,6 @@ class Looks:
     ):  # fmt: skip
         self._config = config
         self._store = store
-        self._clock_ms = store.clock_ms
         self._popping = popping
         self._orders = orders
         self._waiting = waiting
@@ -85,7 +84,7 @@ class Looks:
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
             wanted = self._checks.wanted(header)
-        deadline_ms = min(header.born_time, self._clock_ms()) + header.poll_time - EARLY_MS
+        deadline_ms = self._waiting.deadline_ms(header.born_time, header.poll_time - EARLY_MS)
         seen = Seen()
 
         def look() -> None:
@@ -93,7 +92,7 @@ class Looks:
 
         def looked(has_message: bool | None) -> None:
             is_full = False
-            if not has_message and has_time(deadline_ms, self._clock_ms(), header.poll_time):
+            if not has_message and self._waiting.has_time(deadline_ms):
                 go_on = partial(guarded, look)
                 if has_message is None:
                     self._waiting.go_on_next_turn(NOTIFICATION, header, peer, go_on)

@@ -13,7 +13,7 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import PopHeader
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import FoundPops, Popped, Popping
-from rmqserver.broker.consuming.pop.waiting import POP, Waiting, has_time
+from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.results import MessageRefused
@@ -46,14 +46,13 @@ class _Asked(msgspec.Struct):
 class Pops:
     def __init__(
         self, stats: BrokerStats, clients: Clients, reads: Reads, pending: PendingPuts, address: OwnAddress,
-        checks: PopChecks, popping: Popping, waiting: Waiting, clock_ms: Callable[[], int],
+        checks: PopChecks, popping: Popping, waiting: Waiting,
     ):  # fmt: skip
         self._stats = stats
         self._clients = clients
         self._reads = reads
         self._pending = pending
         self._address = address
-        self._clock_ms = clock_ms
         self._popping = popping
         self._waiting = waiting
         self._checks = checks
@@ -66,8 +65,7 @@ class Pops:
         wanted = self._checks.wanted(header)
         kind = header.exp_type if header.exp else None
         self._clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
-        now_ms = self._clock_ms()
-        deadline_ms = min(header.born_time or now_ms, now_ms) + header.poll_time - EARLY_MS
+        deadline_ms = self._waiting.deadline_ms(header.born_time or None, header.poll_time - EARLY_MS)
         self._try(_Asked(header, peer, wanted, deadline_ms, then, guarded))
 
     def _try(self, asked: _Asked) -> None:
@@ -91,14 +89,14 @@ class Pops:
                 self._waiting.wake_next_pop(header)
             self._when_written(asked, popped)
             return
-        code, may_wait = ResponseCode.POLLING_TIMEOUT, has_time(asked.deadline_ms, self._clock_ms(), header.poll_time)
+        code, may_wait = ResponseCode.POLLING_TIMEOUT, self._waiting.has_time(asked.deadline_ms)
         go_on = partial(asked.guarded, partial(self._try, asked))
         if may_wait and popped.has_unseen:
             self._waiting.go_on_next_turn(POP, header, asked.peer, go_on)
             return
         self._stats.get_miss += 1
         if may_wait:
-            until_ms = min(asked.deadline_ms, popped.free_at_ms or asked.deadline_ms)
+            until_ms = self._waiting.until_ms(asked.deadline_ms, popped.free_at_ms)
             if self._waiting.hold(POP, header, asked.peer, until_ms, go_on, asked.wanted):
                 return
             code = ResponseCode.POLLING_FULL

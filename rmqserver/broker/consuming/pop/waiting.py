@@ -34,21 +34,19 @@ POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
 """Kinds of requests that wait; each has a limit of its own."""
 
 
-def has_time(deadline_ms: int, now_ms: int, poll_ms: int) -> bool:
-    """Whether a request of that poll time may wait, whose ``deadline_ms`` was at most so far ahead when it came: if it
-    is further ahead now, the clock was set back."""
-    return 0 < deadline_ms - now_ms <= poll_ms
-
-
 def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
     """The key of requests of the kind that wait for a queue, or for ALL_QUEUES."""
     return kind, topic, group, queue_id
 
 
 class Waiting:
-    def __init__(self, config: BrokerConfig, topics: TopicTable, holds: Holds, wake: Callable[[], None], post: Post):
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, holds: Holds, clock_ms: Callable[[], int],
+        wake: Callable[[], None], post: Post,
+    ):  # fmt: skip
         """``wake`` makes a round end soon; ``post`` has something called in the next turn."""
         self._config = config
+        self._clock_ms = clock_ms
         self._topics = topics
         self.holds = holds
         self._wake = wake
@@ -58,6 +56,22 @@ class Waiting:
         self._looking: deque[_Woken] = deque()
         """Requests that have more to look at than one portion; they go on turn by turn."""
         self._is_posted = False
+
+    def deadline_ms(self, born_ms: int | None, poll_ms: int) -> int:
+        """When the time of a request is up that comes now, by the clock of ``holds``. ``born_ms``: when its client sent
+        it, by the broker's clock; None, or a time that is yet to come: now."""
+        age_ms = 0 if born_ms is None else max(0, self._clock_ms() - born_ms)
+        return self.holds.clock_ms() - age_ms + poll_ms
+
+    def has_time(self, deadline_ms: int) -> bool:
+        return deadline_ms > self.holds.clock_ms()
+
+    def until_ms(self, deadline_ms: int, free_at_ms: int | None) -> int:
+        """When a request goes on, by the clock of ``holds``: at its deadline, or earlier if what it waits for is free
+        at ``free_at_ms`` of the broker's clock."""
+        if free_at_ms is None:
+            return deadline_ms
+        return min(deadline_ms, self.holds.clock_ms() + free_at_ms - self._clock_ms())
 
     def hold(
         self,

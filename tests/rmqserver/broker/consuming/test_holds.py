@@ -163,17 +163,6 @@ def test_deadline_is_kept_by_the_sweep(bench: Bench) -> None:
     assert bench.again == [short, long]
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_waiting(bench: Bench) -> None:
-    """Its client had given up long before its time came again, and had asked again and again: all of those waited."""
-    bench.sweep(scan=False)
-    held = bench.hold(wait_ms=15_000)
-    bench.sweep(scan=False)
-    assert bench.again == []
-    bench.now_ms -= 999
-    bench.sweep(scan=False)
-    assert bench.again == [held]
-
-
 def test_scan_moves_on_whom_messages_passed_by(bench: Bench) -> None:
     """Otherwise a consumer of a rare tag would fall further and further behind, and all those units would have to be
     filtered in one go."""

@@ -116,7 +116,7 @@ def test_a_notification_without_time_claims_nothing_about_what_it_has_not_seen(w
 def test_requests_that_look_on_leave_turns_to_others() -> None:
     posted: list[Callable[[], None]] = []
     unused: Any = None
-    looking = Waiting(unused, unused, unused, lambda: None, posted.append)
+    looking = Waiting(unused, unused, unused, unused, lambda: None, posted.append)
     client: Any = SimpleNamespace(closed=False, address="")
     gone_on: list[int] = []
 

@@ -16,12 +16,14 @@ from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.pop import popping
+from rmqserver.broker.consuming.pop.pop_request import EARLY_MS
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue, entry_untrusted
 from rmqserver.broker.consuming.pop.waiting import POP
 from rmqserver.broker.tables import config_table, consumer_offsets
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
 from tests.rmqserver.store.conftest import put
+from tests.support.clock import Clock
 from tests.support.stub_connection import StubConnection
 
 BODY_LENGTH_AT, QUEUE_OFFSET_AT, MAGIC_AT = -4, -68, -84
@@ -467,7 +469,7 @@ def test_a_pop_that_waits_in_order_looks_again_when_the_time_that_it_waits_for_c
     )  # fmt: skip
     looked: list[str] = []
     bench.parts.pop_waiting.hold(
-        POP, header, StubConnection(), bench.clock.now_ms + 20_000, lambda: looked.append("again")
+        POP, header, StubConnection(), bench.parts.holds.clock_ms() + 20_000, lambda: looked.append("again")
     )
     bench.change(taken.handle, 0)
     bench.parts.end_round()
@@ -475,9 +477,11 @@ def test_a_pop_that_waits_in_order_looks_again_when_the_time_that_it_waits_for_c
     assert [each.body for each in bench.take(order=True)] == [b"one"]
 
 
-def test_a_clock_that_is_set_back_keeps_no_pop_waiting(bench: Bench) -> None:
-    """A held pop went on, and was held again until its time came once more."""
-    parts, peer = bench.parts, StubConnection()
+@pytest.mark.parametrize("set_by_ms", [-3_600_000, 0, 3_600_000])
+def test_pops_wait_for_their_time_however_the_clock_is_set_meanwhile(bench: Bench, set_by_ms: int) -> None:
+    """Before, they waited for another hour, or got no time at all."""
+    parts, peer, steady = bench.parts, StubConnection(), Clock(0)
+    parts.holds.clock_ms = steady
     asked: dict[str, Any] = {
         "consumer_group": GROUP, "topic": TOPIC, "queue_id": -1, "poll_time": 15_000, "born_time": bench.clock.now_ms,
     }  # fmt: skip
@@ -488,16 +492,32 @@ def test_a_clock_that_is_set_back_keeps_no_pop_waiting(bench: Bench) -> None:
     )  # fmt: skip
     parts.looks.notify(NotificationHeader(**asked), peer, lambda answer: told.append("look"), lambda go_on: go_on())
 
-    def sweep(*, at_ms: int) -> None:
-        bench.clock.now_ms = at_ms
+    def pass_ms(ms: int) -> None:
+        steady.now_ms += ms
         list(parts.holds.sweep(scan=False))
         parts.end_round()
 
-    began_ms = bench.clock.now_ms
-    sweep(at_ms=began_ms + 1000)
+    bench.clock.now_ms += set_by_ms
+    pass_ms(15_000 - EARLY_MS - 1)
     assert told == []
-    sweep(at_ms=began_ms - 3_600_000)
+    pass_ms(1)
     assert sorted(told) == ["look", "pop"]
+
+
+@pytest.mark.parametrize(("born_ms", "left_ms"), [(0, 1000), (-400, 600), (400, 1000)])
+def test_what_a_request_took_to_come_is_part_of_its_time(bench: Bench, born_ms: int, left_ms: int) -> None:
+    waiting = bench.parts.pop_waiting
+    bench.parts.holds.clock_ms = Clock(7)
+    assert waiting.deadline_ms(bench.clock.now_ms + born_ms, 1000) == 7 + left_ms
+    assert waiting.deadline_ms(None, 1000) == 1007
+
+
+def test_a_pop_that_waits_for_a_message_goes_on_when_that_is_free(bench: Bench) -> None:
+    waiting = bench.parts.pop_waiting
+    bench.parts.holds.clock_ms = Clock(7)
+    assert waiting.until_ms(1007, None) == 1007
+    assert waiting.until_ms(1007, bench.clock.now_ms + 30) == 37
+    assert waiting.until_ms(1007, bench.clock.now_ms + 30_000) == 1007
 
 
 def test_after_a_crash_a_full_table_of_offsets_prevents_no_start(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
