@@ -187,6 +187,22 @@ EXPLANATIONS: dict[int, Explanation] = {
 }
 
 _HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
+    C.SYSTEM_ERROR: [
+        (r"^-?\d+@\S+ is not exist", "`rmqadmin topicStatus` shows which queues a topic has."),
+        (
+            r"^An system error occurred|MetadataProvider is not configured",
+            "It keeps no users and ACLs, or not where it could: authenticationMetadataProvider and "
+            "authorizationMetadataProvider in its settings say where, and need a restart.",
+        ),
+        (r"only for controllerMode", "Only brokers under a controller have epochs (docs/controller.md)."),
+    ],
+    C.INVALID_PARAMETER: [
+        (r"Topic .*type not match", "It is no parent of lite topics: those have the attribute message.type=LITE."),
+        (
+            r"Group .*is not a LITE group",
+            "`rmqadmin updateSubGroup` binds one to its parent topic: --attributes +lite.bind.topic=TOPIC.",
+        ),
+    ],
     C.SYSTEM_BUSY: [
         (
             r"^\[REJECTREQUEST\]",
@@ -228,7 +244,14 @@ def hint_of(response_code: int, remark: str | None) -> str | None:
     return explanation.hint if explanation else None
 
 
-def exit_code_of(response_code: int) -> ExitCode:
-    """The exit status for a refusal with this response code."""
+_IS_MISSING = re.compile(r"\bis not exist(ed)?\b")
+"""How remarks of Apache's servers say that something does not exist, under codes that mean other things, such as
+NO_PERMISSION for a user."""
+
+
+def exit_code_of(response_code: int, remark: str | None = None) -> ExitCode:
+    """The exit status for a refusal."""
+    if _IS_MISSING.search(remark or ""):
+        return ExitCode.NOT_FOUND
     explanation = EXPLANATIONS.get(response_code)
     return explanation.exit_code if explanation else ExitCode.REFUSED

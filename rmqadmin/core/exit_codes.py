@@ -23,7 +23,7 @@ EXIT_MEANINGS = {
     ExitCode.USAGE: "the command line or a setting is wrong; with diff: a server refused to answer",
     ExitCode.CANNOT_CONNECT: "no connection could be made, or it broke",
     ExitCode.NO_PERMISSION: "not permitted: the server says so, or the context is read-only",
-    ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",
+    ExitCode.NOT_FOUND: "the topic, group, user, message or key does not exist",
     ExitCode.TIMED_OUT: "no answer in time; whether a change was carried out is unknown",
     ExitCode.DAMAGED: "the store that was checked is damaged",
     ExitCode.INTERRUPTED: "ended by Ctrl-C",

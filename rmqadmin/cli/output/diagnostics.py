@@ -39,7 +39,7 @@ def exit_code(error: BaseException) -> ExitCode:
     if isinstance(error, errors.RefusedError):
         from rmqadmin.core.error_table import exit_code_of
 
-        return exit_code_of(error.code)
+        return exit_code_of(error.code, error.remark)
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code

@@ -55,6 +55,12 @@ _WORD_OF_OPTION = {
     **dict.fromkeys(("-a", "--actions"), Value.ACTION),
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
+_INSTEAD_OF = {
+    "-q": ("--readQueueNums", "Queues are given by -r (to read) and -w (to write)."),
+    "-p": ("--password-stdin", "The password is asked for, or read from standard input with --password-stdin."),
+    "-s": ("--status", "Did you mean --status?"),
+}
+"""What to write instead of an option of mqadmin's, in a command that has the option named first."""
 _NAMES = frozenset({Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_NAME, Value.BROKER_ADDR})
 _MAY_BE_EMPTY = frozenset({Value.TEXT, Value.SECRET, Value.FORMAT})
 """Any other value says which server, thing, place or time is meant."""
@@ -188,8 +194,9 @@ class RegistryCommand(TyperCommand):
         """Adds where the option belongs, if it must stand before the command. Other programs also take such options
         after it."""
         name, has_value, _ = error.token.partition("=")
-        if name == "-q" and any("--readQueueNums" in param.opts for param in self.params):
-            error.hint = "Queues are given by -r (to read) and -w (to write)."
+        has, instead = _INSTEAD_OF.get(name, ("", ""))
+        if any(has in param.opts for param in self.params):
+            error.hint = instead
             return error
         for param in ctx.find_root().command.params:
             if name in param.opts:

@@ -125,6 +125,8 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
         ("msg cat -t X", "The value of -t is a word here: rmqadmin msg cat TOPIC"),
         ("msg cat --topic=X", "The value of --topic is a word here: rmqadmin msg cat TOPIC"),
         ("dlq redrive -g G", "The value of -g is a word here: rmqadmin dlq redrive [GROUP]"),
+        ("user edit bob -s disable", "Did you mean --status?"),
+        ("user add bob -p x", "The password is asked for, or read from standard input with --password-stdin."),
         ("user add -u bob", "The value of -u is a word here: rmqadmin user add USER"),
         ("msg send T --body hi", "The value of --body is a word here: rmqadmin msg send TOPIC [BODY|@FILE|-]..."),
         ("msg import F -t X", "Is it --to TOPIC? Send to this topic. Default: where each came from."),
@@ -158,6 +160,23 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
 def test_what_a_broker_cannot_read_is_not_told_as_a_missing_permission(remark: str, hinted: str) -> None:
     """Brokers answer 16 to `createAcl -r T`, too, and the hint used to send people to their keys."""
     assert hinted in (diagnostics.hint(errors.RefusedError(16, remark)) or "")
+
+
+@in_one_test(
+    (1, "this request only for controllerMode ", "docs/controller.md"),
+    (1, "An system error occurred, please try again later.", "authenticationMetadataProvider"),
+    (
+        1,
+        "java.lang.IllegalStateException: The authorizationMetadataProvider is not configured., a.B.c(B.java:1)",
+        "authorizationMetadataProvider",
+    ),
+    (1, "0@NoSuchTopic is not exist!", "topicStatus"),
+    (29, "Topic [T] type not match.", "message.type=LITE"),
+    (29, "Group [G] is not a LITE group.", "lite.bind.topic"),
+)
+def test_a_code_for_many_things_is_hinted_at_by_its_remark(code: int, remark: str, hinted: str) -> None:
+    """The hints were "Read the remark" and "Change the value that the message names"."""
+    assert hinted in (diagnostics.hint(errors.RefusedError(code, remark)) or "")
 
 
 def test_a_remark_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
