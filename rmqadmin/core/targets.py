@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.names import did_you_mean
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
@@ -91,7 +92,7 @@ def cluster(admin: AdminClient, cluster_name: str) -> list[BrokerData]:
     info = admin.cluster_info()
     names = info.cluster_addr_table.get(cluster_name.strip())
     if names is None:
-        raise no_cluster(cluster_name.strip(), info.cluster_addr_table)
+        raise not_there("cluster", cluster_name.strip(), info.cluster_addr_table)
     return [info.broker_addr_table[name] for name in sorted(names) if name in info.broker_addr_table]
 
 
@@ -100,17 +101,11 @@ def named_cluster(admin: AdminClient, cluster_name: str | None) -> list[BrokerDa
     return cluster(admin, only_cluster(admin.cluster_info(), "-c") if cluster_name is None else cluster_name)
 
 
-def no_cluster(name: str, known: Iterable[str]) -> NotFoundError:
-    """The error for a cluster that is not among the known ones."""
-    hint = f"The name server knows: {', '.join(sorted(known)) or 'none'}. Is it the right one?"
-    return NotFoundError(f"there is no cluster {name}", hint=hint)
-
-
 def not_there(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     """The error for a broker or a cluster that is not among the known ones."""
-    return NotFoundError(
-        f"there is no {kind} {name}", hint=f"The name server knows: {', '.join(sorted(known)) or 'none'}."
-    )
+    names = sorted(known)
+    said = [did_you_mean(name, names), f"The name server knows: {', '.join(names) or 'none'}."]
+    return NotFoundError(f"there is no {kind} {name}", hint=" ".join(filter(None, said)))
 
 
 def all_brokers(info: ClusterInfo) -> list[BrokerData]:

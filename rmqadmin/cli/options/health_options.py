@@ -82,6 +82,6 @@ def require_answer(facts: ClusterFacts, cluster: str | None, *, brokers_too: boo
         raise ConnectError("; ".join(namesrv.error or namesrv.addr for namesrv in facts.namesrvs))
     known = {name for one in facts.answering if one.cluster for name in one.cluster.cluster_addr_table}
     if known and cluster is not None and cluster not in known:
-        raise targets.no_cluster(cluster, known)
+        raise targets.not_there("cluster", cluster, known)
     if brokers_too and not facts.brokers:
         raise NotFoundError(targets.NO_BROKER, hint=targets.NO_BROKER_HINT)

@@ -1,6 +1,7 @@
 """Suggests the name that was meant, when a command found nothing under the name it was given."""
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -65,14 +66,15 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
         of_groups += _configured_groups(call)
     live = {"topic": topics, "group": of_groups}
     for kind, name in given:
-        if name not in str(error):
-            continue  # something else is missing, such as a user
+        if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", str(error)):
+            continue  # something else is missing, such as a user, or a cluster whose name has this one in it
         if kind == "topic" and is_system_topic(name):
             continue  # nobody mistypes these: they are defaults of options
         known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}
         meant = None if name in known else did_you_mean(name, sorted(known))
         if meant is not None:
-            error.hint = " ".join(filter(None, (meant, diagnostics.hint(error))))
+            said = diagnostics.hint(error) or ""
+            error.hint = said if meant in said else f"{meant} {said}".rstrip()
             return
 
 

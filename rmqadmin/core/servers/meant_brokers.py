@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.names import did_you_mean
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicList
 from rmqproto.codes import RequestCode, ResponseCode
@@ -45,9 +44,10 @@ def broker_addr_of(admin: AdminClient, text: str) -> str:
         return found
     if _is_host(text):
         return addr
-    hint = did_you_mean(text, table) or f"The name server knows: {', '.join(sorted(table)) or 'none'}."
-    port = "" if addr == text else f" A host is written with its port: {addr}."
-    raise NotFoundError(f"there is no broker {text}", hint=hint + port)
+    missing = targets.not_there("broker", text, table)
+    if addr != text:
+        missing.hint = f"{missing.hint} A host is written with its port: {addr}."
+    raise missing
 
 
 def broker_name_of(admin: AdminClient, text: str) -> str:

@@ -53,6 +53,20 @@ def test_a_name_that_is_not_missing_is_not_corrected(rmqadmin: Rmqadmin, server:
     assert (ran.status, "Did you mean" in ran.err) == (5, False), ran.err
 
 
+def test_a_name_inside_that_of_what_is_missing_is_not_corrected(rmqadmin: Rmqadmin, names: tuple[str, str]) -> None:
+    """`deleteTopic -t order -c orders` had the hint "Did you mean orders?", which was the missing cluster itself."""
+    topic, _ = names
+    ran = rmqadmin("deleteTopic", "-t", topic[:-1], "-c", topic, status=5, err=f"there is no cluster {topic}")
+    assert "Did you mean" not in ran.err
+
+
+@pytest.mark.parametrize("typed", ["DefaultClustr", "“DefaultCluster”"])
+@pytest.mark.parametrize("command", ["updateTopic -t T", "updateStaticTopic -t T -qn 4"])
+def test_the_cluster_that_was_meant_is_said_once(rmqadmin: Rmqadmin, command: str, typed: str) -> None:
+    ran = rmqadmin(*command.split(), "-c", typed, status=5)
+    assert ran.err.count("Did you mean DefaultCluster?") == 1
+
+
 def test_a_server_that_is_not_there_is_asked_once(rmqadmin: Rmqadmin) -> None:
     ran = rmqadmin("topicStatus", "-t", "Any", "-n", "127.0.0.1:1")
     assert (ran.status, ran.err.count("127.0.0.1:1")) == (3, 1), ran.err
