@@ -153,6 +153,7 @@ class ListKind(msgspec.Struct, Generic[C], frozen=True):
 TOPICS = ListKind(TopicConfig, "topics", "topicName", "topicConfigTable", topic_fields, {"perm": perm_of_letters})
 GROUPS = ListKind(SubscriptionGroupConfig, "groups", "groupName", "subscriptionGroupTable", group_fields)
 
+_COUNTS = ("readQueueNums", "writeQueueNums", "retryQueueNums")
 Entries = dict[str, dict[str, Any]]
 """The entries of a file by name: values by Apache's names."""
 
@@ -160,6 +161,8 @@ Entries = dict[str, dict[str, Any]]
 def read_entries(path: str, kind: ListKind[C]) -> Entries:
     """Reads the entries. UsageError for a file that cannot be read or holds something else."""
     text = read_text(path)
+    if not text.strip():
+        raise UsageError(f"{path} is empty", hint=f"Write a list of objects with {kind.name_field}.")
     try:
         found: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -187,6 +190,9 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
             found[field] = value
     check_nested(str(found[kind.name_field]), found, kind.config_type)
     _configured(kind, found)
+    negative = next((field for field in _COUNTS if isinstance(found.get(field), int) and found[field] < 0), None)
+    if negative is not None:  # Apache's brokers keep it
+        raise UsageError(f"{found[kind.name_field]}: {negative} is {found[negative]}, but the least is 0")
     if isinstance(found.get("perm"), int):  # brokers accept any number
         try:
             parse_perm(str(found["perm"]))

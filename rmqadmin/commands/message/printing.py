@@ -18,6 +18,7 @@ from rmqadmin.cli.options.message_options import (
     ReadExtent,
     Sql92,
 )
+from rmqadmin.core.files import read_bytes
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import (
     StoredMessageRow,
@@ -32,7 +33,7 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_pl
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import MAGIC_BLANK, StoredMessage, decode_record_untrusted
 from rmqproto.times import time_range
@@ -203,13 +204,9 @@ def dump_compaction_log(
     path = Path(file.strip())
     if path.is_dir():
         raise UsageError(f"file {path} is a directory.", hint="Give one of the files in it.")
-    try:
-        if path.stat().st_size > FILE_SIZE_MAX_BYTES:
-            raise UsageError(f"{path} is larger than 2 GiB", hint="A file of a log has at most 1 GiB.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from None
-    records, broken = _records(data)
+    if path.exists() and path.stat().st_size > FILE_SIZE_MAX_BYTES:
+        raise UsageError(f"{path} is larger than 2 GiB", hint="A file of a log has at most 1 GiB.")
+    records, broken = _records(read_bytes(path))
     if broken is not None and not records:
         raise UsageError(f"{path} is not a log: {broken}", hint="The files of a log are named by 20 digits.")
     found = [unpacked(found_message(stored, "", ""), call.notice) for stored in records]

@@ -93,7 +93,9 @@ def _of_yaml(text: str, where: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = where if mark is None else f"{where}:{mark.line + 1}"
-        raise UsageError(f"{place}: {error.problem}") from None
+        has_tab = mark is not None and text.startswith("\t", text.rfind("\n", 0, mark.index) + 1)
+        hint = "The line begins with a tab: YAML takes only blanks there." if has_tab else None
+        raise UsageError(f"{place}: {error.problem}", hint=hint) from None
     except yaml.YAMLError as error:
         raise UsageError(f"{where}: {' '.join(str(error).split())}") from None
     except (RecursionError, ValueError) as error:  # ValueError: a date that does not exist

@@ -13,7 +13,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
-from rmqadmin.core.files import without_mark, write_file
+from rmqadmin.core.files import read_bytes, without_mark, write_file
 from rmqadmin.core.names import check_nested
 from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
@@ -25,7 +25,7 @@ from rmqproto.bodies.routes import (
     TopicRemappingDetail,
 )
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.errors import NotConnectedError, NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
+from rmqproto.errors import NotConnectedError, NotFoundError, ProtocolError, RefusedError, RocketMQError, UsageError
 from rmqproto.queue_mapping import (
     OFFSET_MAX,
     MappingError,
@@ -171,14 +171,12 @@ def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
 
 
 def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
-    """Reads a file of ``write_mapping``. StorageError, MappingError; UsageError for a name that none has."""
+    """Reads a file of ``write_mapping``. UsageError, MappingError."""
     try:
-        data = without_mark(Path(path.strip()).read_bytes())
+        data = without_mark(read_bytes(path.strip()))
         plan = fastjson.loads_untrusted(data, TopicRemappingDetail)
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from None
     except ProtocolError as error:
-        raise StorageError(f"{path} is not a mapping of a static topic: {error}") from None
+        raise UsageError(f"{path} is not a mapping of a static topic: {error}") from None
     check_nested(path.strip(), fastjson.loads_untrusted(data, dict), TopicRemappingDetail)
     if not plan.broker_config_map:
         raise MappingError(f"{path} names no broker")

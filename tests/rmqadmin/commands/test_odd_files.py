@@ -37,6 +37,28 @@ def test_json(run: Rmqadmin, tmp_path: Path, command: tuple[str, ...], said: str
     run(*(word.replace("{file}", str(tmp_path / "file")) for word in command), status=2, out="", err=said)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("updateTopicList -b 127.0.0.1:1 -f", "is empty"),
+        ("updateSubGroupList -b 127.0.0.1:1 -f", "is empty"),
+        ("diff -f", "has no section"),
+        ("remappingStaticTopic -t T -b broker-a -mf", "is not a mapping of a static topic"),
+    ],
+)
+def test_an_empty_file_and_one_that_is_missing(rmqadmin: Rmqadmin, tmp_path: Path, command: str, said: str) -> None:
+    """A list without anything was "not JSON: Input data was truncated"; a missing mapping, a refusal of a server's."""
+    (tmp_path / "empty").write_text("\n")
+    rmqadmin(*command.split(), str(tmp_path / "empty"), status=2, out="", err=said)
+    rmqadmin(*command.split(), str(tmp_path / "missing"), status=2, out="", err="cannot read")
+
+
+def test_a_log_that_is_missing(run: Rmqadmin, tmp_path: Path) -> None:
+    run(
+        "dumpCompactionLog", "-f", str(tmp_path / "missing"), status=2, out="", err="missing: No such file or directory"
+    )
+
+
 def test_the_progress_of_an_import(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(JSON)
     with pytest.raises(StorageError, match="cannot be read"):

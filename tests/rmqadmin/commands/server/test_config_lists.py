@@ -79,6 +79,7 @@ def test_an_unknown_name_inside_an_entry_is_an_error(run: Rmqadmin, tmp_path: Pa
         ([{"topicName": "T"}, {"topicName": "T"}], "T is there twice"),
         ([{"topicName": "T", "readQueues": 1}], "T: there is no field readQueues"),
         ([{"topicName": "T", "perm": "six"}], "T: Expected `int`"),
+        ([{"topicName": "T", "writeQueueNums": -1}], "T: writeQueueNums is -1, but the least is 0"),
         ([{"topicName": "T", "perm": 99}], "T: topicPermission value: 99 is invalid."),  # brokers accept it
     ],
 )
