@@ -74,6 +74,21 @@ class Reads:
         else:
             then(found)
 
+    def make(self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded) -> None:
+        """``then`` takes what a thread makes by ``fn``, ``guarded``: what takes long, from what does not change
+        meanwhile."""
+        if not self.is_free:
+            then(fn())
+            return
+        made: list[T] = []
+
+        def go_on(failed: Exception | None) -> None:
+            if failed is not None:
+                raise failed
+            then(made[0])
+
+        self._start(lambda: made.append(fn()), lambda failed: guarded(partial(go_on, failed)))
+
     def _again(
         self,
         fn: Callable[[], T],

@@ -98,15 +98,21 @@ class OffsetAdmin:
                 found[queue_id] = NEVER
         return CorrectionOffsets(correction_offsets=found)
 
-    def all_offsets(self) -> dict[str, Any]:
-        """The whole table, with all keys quoted: an Apache slave cannot skip a table that it does not know if its keys
-        are unquoted. With Apache's own master it therefore copies no offsets from the first pull on."""
-        document = self._offsets.document()
-        pulls = {
-            key: {str(queue_id): at for queue_id, at in each.items()}
-            for key, each in document["pullOffsetTable"].items()
-        }
-        return dict(sorted((document | {"pullOffsetTable": pulls}).items()))
+    def all_offsets(self) -> Callable[[], dict[str, Any]]:
+        """A function for any thread that makes the whole table, with all keys quoted: an Apache slave cannot skip a
+        table that it does not know if its keys are unquoted. With Apache's own master it therefore copies no offsets
+        from the first pull on."""
+        make_document = self._offsets.document(has_light_queues=True)
+
+        def make() -> dict[str, Any]:
+            document = make_document()
+            pulls = {
+                key: {str(queue_id): at for queue_id, at in each.items()}
+                for key, each in document["pullOffsetTable"].items()
+            }
+            return dict(sorted((document | {"pullOffsetTable": pulls}).items()))
+
+        return make
 
     def delay_offsets(self) -> DelayOffsets:
         return DelayOffsets(data_version=self._delay.data_version, offset_table=dict(self._delay.offsets))

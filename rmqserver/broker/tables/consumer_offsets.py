@@ -116,12 +116,13 @@ class ConsumerOffsets:
         writes them: with 20,000 groups, it would hold up the loop."""
         if self._is_changed:
             self._is_changed = False
-            make = partial(_document, self.data_version, _copied(self.committed_table), self.pull_table)
-            self._files.save_later(self.file_name, partial(make, has_light_queues=self._has_light_queues))
+            self._files.save_later(self.file_name, self.document(has_light_queues=self._has_light_queues))
 
-    def document(self) -> Document:
-        """Copies of all tables, as a broker with light queues keeps them."""
-        return _document(self.data_version, _copied(self.committed_table), self.pull_table, has_light_queues=True)
+    def document(self, *, has_light_queues: bool) -> Callable[[], Document]:
+        """A function that makes the file's content, as a broker with or without light queues keeps it, from the
+        committed offsets of now. Any thread may call it: it takes long."""
+        committed = _copied(self.committed_table)
+        return partial(_document, self.data_version, committed, self.pull_table, has_light_queues=has_light_queues)
 
     # --- commits -----------------------------------------------------------------------------------------------------
 

@@ -124,6 +124,20 @@ def what_it_reads(
     return handle
 
 
+def what_it_makes(reads: Reads, operation: Operation) -> Handler:
+    """Answers with what the function makes that the operation returns, as JSON (see ``Reads.make``)."""
+
+    def handle(request: Request[Any], connection: Connection) -> None:
+        make = operation(request, connection)
+
+        def send(body: bytes) -> None:
+            send_answer(request, connection, success(request, body=body))
+
+        reads.make(lambda: dumps(make()), send, partial(answering, request, connection))
+
+    return handle
+
+
 def refused_with(header: Header, handler: Handler) -> Handler:
     """As ``handler``, whose refusals have that header."""
 

@@ -18,7 +18,16 @@ from rmqproto.headers.consuming import (
 )
 from rmqproto.headers.tables import QueryConsumeQueueHeader
 from rmqserver.broker.clients.clients import language_name
-from rmqserver.doors.remoting.handlers import answer_read, done, put_off, value_of, what_it_reads, with_body, with_queue
+from rmqserver.doors.remoting.handlers import (
+    answer_read,
+    done,
+    put_off,
+    value_of,
+    what_it_makes,
+    what_it_reads,
+    with_body,
+    with_queue,
+)
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
 
@@ -81,7 +90,7 @@ def table_handlers(parts: BrokerAssembly) -> dict[int, Handler]:
         ),
         R.CLONE_GROUP_OFFSET: done(lambda request, _: offsets.clone(request.header)),
         R.QUERY_CORRECTION_OFFSET: value_of(lambda request, _: offsets.correction(request.header)),
-        R.GET_ALL_CONSUMER_OFFSET: value_of(lambda request, _: offsets.all_offsets()),
+        R.GET_ALL_CONSUMER_OFFSET: what_it_makes(parts.reads, lambda request, _: offsets.all_offsets()),
         R.GET_ALL_DELAY_OFFSET: value_of(lambda request, _: offsets.delay_offsets()),
         R.GET_TIMER_CHECK_POINT: lambda request, _: success(request, body=timers.check_point()),
         R.GET_TIMER_METRICS: value_of(lambda request, _: timers.metrics()),

@@ -1,18 +1,22 @@
 """Pulls whose records a thread has to read."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.doors.remoting.pulls import pull_handlers
+from rmqserver.doors.remoting.queries import table_handlers
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -93,3 +97,44 @@ async def test_who_waits_for_a_thread_at_the_end_is_told(store: MessageStore) ->
     reads.end()
     assert [type(each) for each in told] == [StorageError]
     assert not reads.is_free
+
+
+async def test_what_takes_long_is_made_by_a_thread(store: MessageStore) -> None:
+    """With 50,000 topics, a slave that copied all offsets stopped the loop for half a second."""
+    made: list[int] = []
+    failed: list[str] = []
+
+    def fail() -> int:
+        raise StorageError("no")
+
+    def guarded(go_on: Callable[[], None]) -> None:
+        try:
+            go_on()
+        except StorageError as error:
+            failed.append(str(error))
+
+    reads = Reads(store, lambda: None)
+    reads.make(threading.get_ident, made.append, guarded)
+    assert made == [threading.get_ident()], "there are no threads yet"
+    async with trio.open_nursery() as nursery:
+        reads.start(nursery)
+        reads.make(threading.get_ident, made.append, guarded)
+        reads.make(fail, made.append, guarded)
+    assert (len(set(made)), failed) == (2, ["no"])
+
+
+async def test_a_slave_that_copies_all_offsets_gets_those_of_its_request(store: MessageStore, tmp_path: Path) -> None:
+    files = ConfigFiles(str(tmp_path / "config"), OsDisk())
+    parts = parts_on(store, files)
+    parts.offsets.commit("G", "T", 0, 1)
+    peer: Any = StubConnection()
+    async with trio.open_nursery() as nursery:
+        parts.reads.start(nursery)
+        table_handlers(parts)[R.GET_ALL_CONSUMER_OFFSET](
+            Request(code=R.GET_ALL_CONSUMER_OFFSET, opaque=1, header=None), peer
+        )
+        assert peer.frames == []
+        parts.offsets.commit("G", "T", 0, 2)
+    (answer,) = peer.answers
+    assert loads_untrusted(answer.body, ConsumerOffsetsBody).offset_table == {"T@G": {0: 1}}
+    files.close()
