@@ -57,6 +57,7 @@ _WORD_OF_OPTION = {
 """What mqadmin's options name, as the arguments of our own commands are called."""
 _INSTEAD_OF = {
     "-q": ("--readQueueNums", "Queues are given by -r (to read) and -w (to write)."),
+    **dict.fromkeys(("-r", "-w"), ("--queues", "Did you mean --queues?")),
     "-p": ("--password-stdin", "The password is asked for, or read from standard input with --password-stdin."),
     "-s": ("--status", "Did you mean --status?"),
 }

@@ -125,6 +125,7 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
         ("msg cat -t X", "The value of -t is a word here: rmqadmin msg cat TOPIC"),
         ("msg cat --topic=X", "The value of --topic is a word here: rmqadmin msg cat TOPIC"),
         ("dlq redrive -g G", "The value of -g is a word here: rmqadmin dlq redrive [GROUP]"),
+        ("topic create T -r 8 -w 8", "Did you mean --queues?"),
         ("user edit bob -s disable", "Did you mean --status?"),
         ("user add bob -p x", "The password is asked for, or read from standard input with --password-stdin."),
         ("user add -u bob", "The value of -u is a word here: rmqadmin user add USER"),
