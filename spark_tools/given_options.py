@@ -116,7 +116,8 @@ class GivenOptions:
         found = whole_number(value[:-1] if scale else value, at_most >> scale)
         if found is None or found << scale < at_least:
             raise UsageError(
-                f"option {name}={value} is not a whole number of at least {at_least} and at most {at_most}"
+                f"option {name}={value} is not a whole number of at least {at_least} and at most {at_most}",
+                hint="it may end in k, m or g" if value[:1].isdecimal() and not value.isdecimal() else None,
             )
         return found << scale
 

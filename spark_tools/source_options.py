@@ -321,6 +321,10 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _where(options: GivenOptions, prefix: str, default: str, timestamp_ms: int | None) -> Where:
+    names = (f"{prefix}Timestamp", f"{prefix}OffsetsByTimestamp", f"{prefix}Offsets")
+    given = [name for name in names if options.text(name) is not None]
+    if len(given) > 1:
+        raise UsageError(f"the options {' and '.join(given)} exclude each other")
     if timestamp_ms is not None:
         return Where(timestamp_ms=timestamp_ms)
     by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
