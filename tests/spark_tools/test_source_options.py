@@ -67,7 +67,7 @@ def test_an_unknown_option_names_the_nearest_one():
         ({"path": "/s", "startingTimestamp": "2099-01-01T00:00:00Z"}, "begins in the future"),
         ({"path": "/s", "startingTimestamp": "1h", "endingTimestamp": "2h"}, "ends before it begins"),
         ({"path": "/s", "startingTimestamp": "1h", "startingOffsets": "earliest"}, "exclude each other"),
-        ({"path": "/s", "endingOffsetsByTimestamp": '{"T": {"b": {"0": 1}}}', "endingOffsets": "latest"}, "exclude each"),
+        ({"path": "/s", "endingOffsetsByTimestamp": '{"T": {"b": {"0": 1}}}', "endingOffsets": "latest"}, "exclude"),
         ({"path": "/s", "splitSize": "64kb"}, "whole number"),
         ({"path": "/s", "startingOffsetsByTimestamp": '{"T": {"b": {"0": -1}}}'}, "at least 0"),
         ({"path": "/s", "startingOffsets": "latest"}, "neither earliest"),
