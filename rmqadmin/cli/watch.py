@@ -18,6 +18,7 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import write
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import Result
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
@@ -42,8 +43,9 @@ class Until:
         if summary is not None and hasattr(summary, self.field):
             return self._compare(getattr(summary, self.field))
         if self.field not in result.row_type.__struct_fields__:
-            names = ", ".join(result.row_type.__struct_fields__)
-            raise UsageError(f"--until: there is no field {self.field!r}", hint=f"The fields are {names}.")
+            known = (*result.row_type.__struct_fields__, *getattr(summary, "__struct_fields__", ()))
+            advice = did_you_mean(self.field, known) or f"The fields are {', '.join(known)}."
+            raise UsageError(f"--until: there is no field {self.field!r}", hint=advice)
         rows = result.rows()
         return bool(rows) and all(self._compare(getattr(row, self.field)) for row in rows)
 
@@ -83,6 +85,8 @@ def watch(
 
     def tick(before: Result | None) -> Result:
         result = ask()
+        if before is None and until is not None:
+            until.holds(result)  # a condition that cannot be is refused before anything is shown
         if sys.stdout.isatty() and look.format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
             moment = time.strftime("%H:%M:%S")
             clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"

@@ -68,7 +68,7 @@ def test_what_is_no_condition_is_refused(expression: str) -> None:
 def test_a_field_that_is_not_there_is_refused_and_those_that_are_are_named() -> None:
     with pytest.raises(UsageError) as caught:
         parse_until("lag == 0").holds(Lags([0]))
-    assert caught.value.hint == "The fields are name, lag_count, active."
+    assert caught.value.hint == "The fields are name, lag_count, active, total_count."
     with pytest.raises(UsageError):
         parse_until("lag_count == none").holds(Lags([0]))
 
@@ -141,6 +141,16 @@ def test_the_first_tick_fails_as_the_command_would(slept: list[float]) -> None:
     with pytest.raises(ConnectError):
         watch(lambda: next(asked), "c", Look(Format.JSONL, Color.NEVER), 1.0, None)
     assert slept == []
+
+
+@pytest.mark.parametrize("expression", ["lag == 0", "lag_count == none"])
+def test_a_condition_that_cannot_be_is_refused_before_anything_is_shown(
+    expression: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole first table stood before the error."""
+    with pytest.raises(UsageError):
+        watch(lambda: Lags([1]), "c", Look(Format.TABLE, Color.NEVER), 1.0, parse_until(expression))
+    assert capsys.readouterr().out == ""
 
 
 def test_until_needs_watch(run: Rmqadmin) -> None:
