@@ -19,7 +19,7 @@ import trio
 from rmqproto.errors import StorageError
 from rmqserver.controller.controller_state import BrokerSets, ControllerEvent, StateSnapshot, apply_all
 from rmqserver.controller.controller_store import ControllerName, Kept
-from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
+from rmqserver.store.disk.disk import NO_ROOM, Disk, File, make_directory, storage_error
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class EventLog:
             self._lock = self._disk.lock(f"{self._directory}/{LOCK_NAME}")
             self._disk.unlink(f"{self._path}.new")
             if not self._disk.is_file(self._path):
-                self._begin_anew({})
+                self._begin_anew(self._snapshot({}))
                 return {}
             self._file = self._disk.open(self._path)
             # A process that was killed may have written, or renamed the file, and not synced it.
@@ -93,7 +93,7 @@ class EventLog:
             self._next_number += 1
             self._record_count += 1
             if self._record_count >= self._snapshot_after_records:
-                self._begin_anew(after)
+                self._shorten(after)
         except OSError as error:
             kept(storage_error(error, "cannot write the controller's log", self._path))
         else:
@@ -105,19 +105,34 @@ class EventLog:
                 file.close()
         self._file = self._lock = None
 
-    def _begin_anew(self, sets: BrokerSets) -> None:
+    def _shorten(self, sets: BrokerSets) -> None:
+        """While there is no room for a new file, the log goes on as it is: it has the events already."""
+        try:
+            new = self._snapshot(sets)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            log.warning("event=controller-log-not-shortened path=%s reason=%r", self._path, error.strerror)
+        else:
+            self._begin_anew(new)
+
+    def _snapshot(self, sets: BrokerSets) -> File:
+        """A new file that holds the state."""
+        new = self._disk.open(f"{self._path}.new", create_size_bytes=0)
+        new.truncate(0)  # it may have been tried before
+        new.pwrite(_record(self._next_number, [StateSnapshot(tuple(sets.values()))]), 0)
+        new.fdatasync()
+        return new
+
+    def _begin_anew(self, new: File) -> None:
         """Replaces the file atomically: both files hold the same state, and nothing is appended to the new one before
         its rename is on the device."""
-        record = _record(self._next_number, [StateSnapshot(tuple(sets.values()))])
-        new = self._disk.open(f"{self._path}.new", create_size_bytes=0)
-        new.pwrite(record, 0)
-        new.fdatasync()
         self._disk.rename(f"{self._path}.new", self._path)
         self._disk.sync_directory(self._directory)
         if self._file is not None:
             self._file.close()
         self._file = new
-        self._end = len(record)
+        self._end = new.size()
         self._next_number += 1
         self._record_count = 0
 

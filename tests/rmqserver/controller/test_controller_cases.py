@@ -1,6 +1,7 @@
 """A controller's decisions, case by case. Where Apache's decides otherwise, the case says so."""
 
 import errno
+import itertools
 
 import pytest
 
@@ -577,6 +578,27 @@ def test_the_log_begins_anew_with_a_snapshot(trio: Trio) -> None:
     trio.disk.open(short).truncate(5)
     with pytest.raises(StorageError, match="no record"):
         EventLog("/short", trio.disk).open()
+
+
+def test_a_log_that_has_no_room_to_begin_anew_goes_on(trio: Trio) -> None:
+    """The controller ended, though its log had the event: it lacked a file handle for a moment."""
+    log, short = EventLog("/short", trio.disk, snapshot_after_records=3), "/short/controller.log"
+    sets, failures = log.open(), list[object]()
+    codes = itertools.chain([errno.EMFILE, errno.ENOSPC], itertools.repeat(0))
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "open" and (code := next(codes)):
+            raise OSError(code, "no room", path)
+
+    trio.disk.on_call = fail
+    sizes: list[int] = []
+    for _ in range(6):
+        log.append((), sets, failures.append)
+        sizes.append(trio.disk.file_size(short))
+    assert failures == [None] * 6
+    assert sizes[4] < sizes[3]
+    log.close()
+    assert EventLog("/short", trio.disk).open() == sets
 
 
 def test_a_bad_record_in_the_middle_is_damage(trio: Trio) -> None:
