@@ -102,7 +102,9 @@ def connected(scene: Any) -> Iterator[tuple[Connection, socket.socket]]:
 
 def come(connection: Connection) -> None:
     """Waits until there is something to read."""
-    assert select.select([connection.sock], [], [], 30)[0]
+    answers = select.poll()  # unlike select, it takes any number
+    answers.register(connection.sock, select.POLLIN)
+    assert answers.poll(30_000)
 
 
 def received(client: socket.socket) -> bytes:
