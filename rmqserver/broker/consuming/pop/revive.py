@@ -108,7 +108,7 @@ class Reviver:
                     if due.waiting:
                         queue.postpone(due, now_ms + AGAIN_AFTER_MS)
                     elif queue.is_open(due):
-                        self._settle(queue_id, queue, due)
+                        self._settle(queue_id, due)
                 except BaseException:
                     queue.put_back(due)
                     raise
@@ -270,12 +270,9 @@ class Reviver:
             else:
                 raise
 
-    def _settle(self, queue_id: int, queue: ReviveQueue, revived: Open) -> None:
-        """Makes sure that revived messages do not come again after a restart. While an older check point is open, the
-        committed offset cannot say so; an acknowledgement in the log, behind what was put, does."""
-        if queue.is_first(revived):
-            queue.close(revived)
-            return
+    def _settle(self, queue_id: int, revived: Open) -> None:
+        """Makes sure that revived messages do not come again after a restart: an acknowledgement in the log, behind
+        what was put, says so. The committed offset cannot while an older check point is open, nor after kill -9."""
         check_point = revived.check_point
         ack = AckMessage(
             ack_offsets=check_point.offsets,

@@ -96,10 +96,6 @@ class ReviveQueue:
         needed = [each.revive_offset for each in (first_open, first_early) if each is not None]
         return min([self.next_offset, *needed]) - 1
 
-    def is_first(self, open_one: Open) -> bool:
-        """Whether a start can skip it once it is closed, because nothing before it is still needed."""
-        return self.done_offset == open_one.revive_offset - 1
-
     def is_open(self, due: Open) -> bool:
         """False if the check point was acknowledged or replaced since it became due."""
         return self._open.get(due.key) is due
