@@ -236,7 +236,10 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
     paths = [*options.names("path"), *(json_of("paths", listed, list[str]) if listed else ())]
     name_server = options.text("nameServer")
     if bool(paths) == (name_server is not None):
-        raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
+        raise UsageError(
+            "exactly one of the options path (store files) and nameServer (a live cluster) is needed",
+            hint="to write, name the topic by the option topic, and no path" if paths else None,
+        )
     table = _table(options)
     topics, pattern = options.names("subscribe"), options.text("subscribePattern")
     assign = options.text("assign")

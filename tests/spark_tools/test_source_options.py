@@ -92,6 +92,13 @@ def test_options_without_a_meaning_are_refused(given, problem):
         parse_read_options(given)
 
 
+def test_whoever_saves_to_a_path_is_told_where_topics_are_named():
+    """``df.write.format("rocketmq").option("nameServer", …).save("orders")``: nobody knows yet that it is a write."""
+    with pytest.raises(UsageError, match="exactly one of the options path") as caught:
+        parse_loaded_options({"nameServer": "h:1", "path": "orders"})
+    assert caught.value.hint == "to write, name the topic by the option topic, and no path"
+
+
 def test_names_are_taken_in_any_case_and_sizes_with_a_unit():
     found = parse_read_options({"PATH": "/a, /b", "splitsize": "64m", "STARTINGTIMESTAMP": "2026-01-01T00:00:00+01:00"})
     assert found.paths == ["/a", "/b"]
