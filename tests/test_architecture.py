@@ -274,6 +274,15 @@ def test_only_the_prompt_names_prompt_toolkit() -> None:
     assert found == {"rmqadmin/cli/prompt/interactive.py"}
 
 
+def test_workers_of_the_dashboard_are_given_functions() -> None:
+    """A coroutine that is made for a worker which is called off before it begins is never awaited. ``begin`` makes it
+    in the worker."""
+    for file in sorted((ROOT / "rmqadmin/tui").rglob("*.py")):
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run_worker":
+                assert not isinstance(node.args[0], ast.Call), f"{file}:{node.lineno}"
+
+
 def test_what_the_dashboard_asks_knows_no_textual() -> None:
     """Sources run in threads: they must not be able to touch a widget."""
     for file in sorted((ROOT / "rmqadmin/tui/sources").rglob("*.py")):

@@ -26,6 +26,7 @@ from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, KeysScreen, LineDialog
 from rmqadmin.tui.key_map import KEYS, bound
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.until_closed import begin
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class DashboardApp(BaseApp):
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN]))
 
     def on_ready(self) -> None:
-        self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
+        self.screen.call_after_refresh(lambda: begin(self, self._load))
 
     def get_default_screen(self) -> Screen[Any]:
         """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
@@ -162,7 +163,7 @@ class DashboardApp(BaseApp):
             self.settings.recording,
         )  # fmt: skip
         for feed in self.sampler.feeds:
-            self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
+            begin(self, feed.run, group=_SAMPLER, exit_on_error=False)
         while self.problems:  # a notification is gone after seconds
             self.sampler.pulse.log.add(self.now_ms(), None, self.problems.pop(0), Mark.WARN)
         if isinstance(self.screen, DashboardScreen):
@@ -195,7 +196,7 @@ class DashboardApp(BaseApp):
             "minute_back": lambda replay: replay.go_for(-60_000),
         }
         if self.sampler is not None:  # a key during a move is ignored
-            self.run_worker(self._move_replay(moves[where]), exit_on_error=False)
+            begin(self, self._move_replay, moves[where], exit_on_error=False)
 
     @property
     def replay_text(self) -> str:
@@ -342,7 +343,7 @@ class DashboardApp(BaseApp):
         from rmqadmin.tui.command_line.places import open_place
 
         if asked is not None:
-            self.run_worker(open_place(self, asked))
+            begin(self, open_place, self, asked)
 
     def action_undo(self) -> None:
         if self.last_undo is not None and isinstance(self.screen, DashboardScreen):

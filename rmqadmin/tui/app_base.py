@@ -25,6 +25,7 @@ from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.themes import readable
+from rmqadmin.tui.until_closed import begin
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -204,7 +205,7 @@ class BaseApp(App[None]):
     # --- what is remembered ------------------------------------------------------------------------------------------
 
     def keep(self, remember: Callable[[], None]) -> None:
-        self.run_worker(self._keep(remember), group="remember", exit_on_error=False)
+        begin(self, self._keep, remember, group="remember", exit_on_error=False)
 
     async def _keep(self, remember: Callable[[], None]) -> None:
         try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from textual.css.query import NoMatches
-from textual.dom import NoScreen
+from textual.dom import DOMNode, NoScreen
 from textual.screen import Screen
 from textual.widget import MountError
 
@@ -49,7 +49,21 @@ def while_mounted(show: Callable[[S], None]) -> Callable[[S], None]:
     return shown
 
 
-async def until_closed(screen: Screen[Any], work: Callable[[], Awaitable[None]]) -> None:
-    """Runs ``work``, which waits for something and then shows it on ``screen`` if that is still open."""
+def begin(
+    node: DOMNode,
+    work: Callable[..., Awaitable[None]],
+    *args: Any,
+    group: str = "default",
+    exclusive: bool = False,
+    exit_on_error: bool = True,
+) -> None:
+    """Runs ``work(*args)`` as a worker of ``node``. The worker calls it: a coroutine that is made for a worker which is
+    called off before it begins is never awaited, and Python warns of that."""
+    called: Callable[[], Awaitable[None]] = partial(work, *args)
+    node.run_worker(called, group=group, exclusive=exclusive, exit_on_error=exit_on_error)
+
+
+async def until_closed(screen: Screen[Any], work: Callable[..., Awaitable[None]], *args: Any) -> None:
+    """Runs ``work(*args)``, which waits for something and then shows it on ``screen`` if that is still open."""
     with while_open(screen):
-        await work()
+        await work(*args)

@@ -24,7 +24,7 @@ from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import close, until_closed, while_open
+from rmqadmin.tui.until_closed import begin, close, until_closed, while_open
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqproto.errors import UsageError
 
@@ -131,7 +131,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | None]):
         self.query_one("#candidates", Static).update(content)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.run_worker(until_closed(self, lambda: self._go(event.value)), group="go", exclusive=True)
+        begin(self, until_closed, self, self._go, event.value, group="go", exclusive=True)
 
     async def _go(self, text: str) -> None:
         try:

@@ -29,7 +29,7 @@ from rmqadmin.tui.dialogs.dialog import Dialog, NameInput
 from rmqadmin.tui.dialogs.fields import FieldLine, FormField
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import until_closed, while_open
+from rmqadmin.tui.until_closed import begin, until_closed, while_open
 from rmqadmin.tui.widgets.detail import LongText
 from rmqadmin.tui.widgets.tables.columns import column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -225,7 +225,7 @@ class ChangeDialog(Dialog):
         self._now_ms, self._shown = self.dashboard.now_ms(), self._written()
         self._show_name(False)
         then_name = then_name or not self.query("#form Select, #form OptionList")
-        self.run_worker(until_closed(self, lambda: self._preview(then_name)), group="preview", exclusive=True)
+        begin(self, until_closed, self, self._preview, then_name, group="preview", exclusive=True)
 
     async def _preview(self, then_name: bool) -> None:
         self.say("asking …")
@@ -295,7 +295,7 @@ class ChangeDialog(Dialog):
             self._ask()
         else:
             self._changing = True
-            self.run_worker(until_closed(self, self._carry_out), group="change")
+            begin(self, until_closed, self, self._carry_out, group="change")
 
     # --- the change --------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from rmqadmin.core.terminal_text import display_width, padded
 from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import close, until_closed
+from rmqadmin.tui.until_closed import begin, close, until_closed
 from rmqadmin.tui.widgets.detail import LongLines
 from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
@@ -88,7 +88,7 @@ class LineDialog(Dialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if text := event.value.strip():
-            self.run_worker(until_closed(self, lambda: self._answer(text)), group="take", exclusive=True)
+            begin(self, until_closed, self, self._answer, text, group="take", exclusive=True)
 
     async def _answer(self, text: str) -> None:
         problem = await asyncio.shield(self._take(text))

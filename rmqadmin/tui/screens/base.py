@@ -21,7 +21,7 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.tabs import MORE, Places, TabLine, TabScreen
-from rmqadmin.tui.until_closed import while_mounted
+from rmqadmin.tui.until_closed import begin, while_mounted
 from rmqadmin.tui.widgets.detail import Detail
 from rmqadmin.tui.widgets.frame import SIZE_MIN, CutLine, PathLine, ShownLine, TooSmall, VerdictLine, age_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -167,7 +167,7 @@ class DashboardScreen(TabScreen):
         for table in self.query(RowTable):
             self.restore(table, remembered)
         self.set_interval(1.0, self._tick)
-        self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
+        self.call_after_refresh(lambda: begin(self, self._start_feeds))
 
     def restore(self, table: RowTable, remembered: Remembered) -> None:
         """Sorts and filters a table as the user did before. Called for each table that the screen has when it is
@@ -199,7 +199,7 @@ class DashboardScreen(TabScreen):
         self.feeds = list(self.make_feeds())
         self._pause_feeds()
         for feed in self.feeds:
-            self.run_worker(feed.run(), exit_on_error=False)
+            begin(self, feed.run, exit_on_error=False)
 
     def feed(
         self,

@@ -16,7 +16,7 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.message_facts import detail_lines
 from rmqadmin.tui.screens.table_screen import TableScreen
-from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.until_closed import begin, until_closed
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX, group_in_topic
@@ -67,7 +67,7 @@ class MarkedMessagesScreen(TableScreen):
         message: FoundMessage = self.table.part(key)
         if message is not self._detailed:
             self._detailed, self._detail = message, []
-            self.run_worker(until_closed(self, self._read_detail), group="detail", exclusive=True)
+            begin(self, until_closed, self, self._read_detail, group="detail", exclusive=True)
         return self._detail
 
     async def _read_detail(self) -> None:

@@ -38,7 +38,7 @@ from rmqadmin.tui.screens.message_facts import (
 )
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.until_closed import until_closed, while_mounted
+from rmqadmin.tui.until_closed import begin, until_closed, while_mounted
 from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.lines import LINES_MAX, Lines
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -143,7 +143,7 @@ class MessageScreen(DashboardScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.run_worker(until_closed(self, self._fill))
+        begin(self, until_closed, self, self._fill)
         self.call_after_refresh(self._show_history)
 
     def on_resize(self) -> None:

@@ -3,8 +3,7 @@ newest first, one window at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from operator import attrgetter
 from time import monotonic
 from typing import Any, ClassVar
@@ -30,7 +29,7 @@ from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Window
 from rmqadmin.tui.sources.scan import Scan
-from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.until_closed import begin, until_closed
 from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -228,8 +227,10 @@ class MessagesScreen(MarkedMessagesScreen):
             self._marking = Marking(
                 Scan(self._topic, self._would_be_marked, TimeRange(None, None), matches_max=MARKED_MAX)
             )
-            work: Callable[[], Awaitable[None]] = partial(until_closed, self, partial(self._mark_all, self._marking))
-            self.run_worker(work, group="mark all", exclusive=True, exit_on_error=False)
+            marking = self._marking
+            begin(
+                self, until_closed, self, self._mark_all, marking, group="mark all", exclusive=True, exit_on_error=False
+            )
         elif event.left_out_count:
             self.dashboard.say(f"{event.left_out_count:,} redriven before are left out")
 

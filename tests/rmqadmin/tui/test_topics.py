@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
-from rmqadmin.tui.until_closed import while_open
+from rmqadmin.tui.until_closed import begin, until_closed, while_open
 from rmqadmin.tui.widgets.detail import Detail
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
@@ -169,3 +170,16 @@ async def test_a_detail_that_is_on_no_screen_any_more_ends_nothing(driver: Drive
     with while_open(closed):
         assert not Detail(id="detail").is_open
         raise AssertionError("a widget without a screen says so")
+
+
+async def test_work_that_is_called_off_before_it_begins_is_no_coroutine_that_nobody_awaits(driver: Driver) -> None:
+    done = []
+
+    async def work(number: int) -> None:
+        done.append(number)
+
+    for number in range(3):
+        begin(driver.app.screen, until_closed, driver.app.screen, work, number, group="test", exclusive=True)
+    await driver.until(lambda: bool(done))
+    assert done == [2]
+    gc.collect()
