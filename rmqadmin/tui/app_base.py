@@ -8,6 +8,7 @@ import gc
 import io
 import os
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 AWAY_AFTER_MS = 30_000
 """After this long without a key or a click, the user counts as away."""
 
-COLLECTED_AFTER_MS = 3_000
-"""After this long without a key or a click, a full collection of garbage holds up nobody."""
+COLLECTED_AFTER_S, THAWED_AFTER_S = 1.0, 30.0
+"""After this long without a key or a click, garbage is collected: what has come since the last time, which is short
+enough for anybody; or all of it, which is not."""
 
 _COLLECTED_EVERY_S = 1.0
 _COLLECTIONS_MIN, _COLLECTIONS_MAX = 10, 300
@@ -97,6 +99,10 @@ class BaseApp(App[None]):
         self.set_keymap(keymap(settings.keys))
         self.problems += unknown_names(settings.keys)
         self._touched_ms = self._away_since_ms = self.now_ms()
+        self._touched_s = time.monotonic()
+        """As ``_touched_ms``, by a clock that also goes on while a recording is held."""
+        self._is_frozen = False
+        """Whether there may be garbage among what is frozen."""
         self._is_ready = self._is_to_leave = False
 
     def on_ready(self) -> None:
@@ -114,9 +120,19 @@ class BaseApp(App[None]):
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
 
     def _collect(self) -> None:
-        """Collects garbage while the user presses no key, if it is time."""
-        if gc.get_count()[2] > _COLLECTIONS_MIN and self.now_ms() - self._touched_ms >= COLLECTED_AFTER_MS:
-            gc.collect()
+        """Collects garbage while the user presses no key, if it is time. In a process that ``collect_at_rest`` has set
+        up, what is left is frozen: else each collection would look at all of it again, a tenth of a second with a
+        thousand topics. Screens that are closed later are garbage among it."""
+        rest_s = time.monotonic() - self._touched_s
+        is_away = rest_s >= THAWED_AFTER_S
+        if rest_s < COLLECTED_AFTER_S or not (gc.get_count()[2] > _COLLECTIONS_MIN or (is_away and self._is_frozen)):
+            return
+        freezes, self._is_frozen = gc.get_freeze_count() > 0, not is_away
+        if is_away:
+            gc.unfreeze()
+        gc.collect()
+        if freezes:
+            gc.freeze()
 
     def _end_without(self, server: int) -> None:
         """Ends the dashboard of a page when the web server has ended, even if that was killed."""
@@ -160,6 +176,7 @@ class BaseApp(App[None]):
             event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
+            self._touched_s = time.monotonic()
         await super().on_event(event)
 
     @property

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.suggester import Suggester
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from rmqadmin.cli.prompt.candidates import LineSoFar
 from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
@@ -25,6 +25,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import begin, close, until_closed, while_open
+from rmqadmin.tui.widgets.frame import KeyLine
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
 from rmqproto.errors import UsageError
 
@@ -113,7 +114,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | None]):
         with Vertical(id="command-box"):
             yield Static("", id="candidates")
             yield CommandInput(self._text, _HINT, id="command", select_on_focus=False, suggester=suggester)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def _show(self, text: str, found: list[tuple[str, str]]) -> None:
         """Shows what is offered for ``text``, unless more was typed meanwhile."""

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from rmqadmin.core.terminal_text import display_width, padded
 from rmqadmin.tui.dashboard import Dashboard
@@ -22,7 +22,7 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import begin, close, until_closed
 from rmqadmin.tui.widgets.detail import LongLines
-from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
+from rmqadmin.tui.widgets.frame import SIZE_MIN, KeyLine, TooSmall
 from rmqadmin.tui.widgets.inputs import CompactInput, enter
 
 PICTURE_KEY = bound("picture", "app.save_picture")
@@ -61,7 +61,7 @@ class Dialog(ModalScreen[None]):
             if self._about:
                 yield Static(literal(self._about), classes="label")
             yield from self.parts()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
         yield TooSmall()
 
     def say(self, text: str, style: str = "") -> None:

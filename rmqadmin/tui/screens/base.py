@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Footer, Input, Tab
+from textual.widgets import Input, Tab
 
 from rmqadmin.core.health.finding import Finding, Subject
 from rmqadmin.tui.filters import parse_filter
@@ -23,7 +23,7 @@ from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter
 from rmqadmin.tui.screens.tabs import MORE, Places, TabLine, TabScreen
 from rmqadmin.tui.until_closed import begin, while_mounted
 from rmqadmin.tui.widgets.detail import Detail
-from rmqadmin.tui.widgets.frame import SIZE_MIN, CutLine, PathLine, ShownLine, TooSmall, VerdictLine, age_of
+from rmqadmin.tui.widgets.frame import SIZE_MIN, CutLine, KeyLine, PathLine, ShownLine, TooSmall, VerdictLine, age_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
 
@@ -159,7 +159,7 @@ class DashboardScreen(TabScreen):
         yield from self.body()
         yield CutLine()
         yield ShownLine()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
         yield TooSmall()
 
     def on_mount(self) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from textual.binding import Binding
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Footer, Static
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.health.finding import Finding, Grade
@@ -73,6 +74,25 @@ class FrameLine(Static):
     def room(self) -> int:
         """How many cells a line has."""
         return (self.size.width or self.app.size.width - _PADDING) or 1
+
+
+class KeyLine(Footer):
+    """The keys that make sense now. They are made anew only when they are others: each is a widget, and those of a
+    footer that is told of every change of the focus were most of the dashboard's garbage."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, show_command_palette=False)
+        self._made: list[tuple[Binding, bool, str]] | None = None
+
+    async def recompose(self) -> None:
+        if not self.is_attached:
+            return  # its screen has closed
+        active = self.screen.active_bindings.values()
+        wanted = [(each.binding, each.enabled, each.tooltip) for each in active if each.binding.show]
+        if wanted != self._made:
+            self._made = wanted
+            await super().recompose()
+            self.mutate_reactive(Footer.compact)  # or it would remember each key that it ever had
 
 
 class PathLine(FrameLine):

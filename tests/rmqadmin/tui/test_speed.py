@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
+from textual.widgets._footer import FooterKey
 
-from rmqadmin.tui.app_base import COLLECTED_AFTER_MS
+from rmqadmin.tui.app_base import THAWED_AFTER_S, collect_at_rest
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.screens.table_screen import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.screens.topics import TopicsScreen
@@ -21,7 +24,7 @@ from rmqproto.bodies.statistics import BrokerStatsData, TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor_at
 
 
 class ManyTopics(FixedClient):
@@ -139,31 +142,62 @@ def test_the_sheet_of_keys_is_one_text() -> None:
     drive(FixedClient, test, now_ms=NOW_MS)
 
 
-def test_garbage_is_collected_while_no_key_waits() -> None:
-    """A full collection holds up the dashboard for longer than any key does."""
-    clock, full = [NOW_MS], list[int]()
+class Circle:
+    """Garbage as soon as nobody else has it."""
 
-    def note(phase: str, info: dict[str, int]) -> None:
-        if phase == "stop" and info["generation"] == 2:
-            full.append(clock[0])
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    collect_at_rest()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("frozen")
+def test_garbage_is_collected_while_no_key_waits() -> None:
+    """A full collection holds up the dashboard for longer than any key does, even while a recording is held and its
+    clock stands still."""
+    circles = [Circle()]
+    is_there = weakref.ref(circles[0])
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
-        full.clear()
-        gc.callbacks.append(note)
-        try:
-            for _ in range(20):  # so many collections of young garbage, and Python would make a full one
-                gc.collect(1)
-            driver.app._collect()
-            assert not full, "the user is at work"
-            clock[0] += COLLECTED_AFTER_MS
-            await driver.until(lambda: bool(full))
-            driver.app._collect()
-            assert full == [NOW_MS + COLLECTED_AFTER_MS], "there is no garbage yet"
-        finally:
-            gc.callbacks.remove(note)
+        old = [Circle()]
+        garbage = weakref.ref(old[0])
+        for _ in range(20):  # so many collections of young garbage, and Python would make a full one
+            gc.collect(1)
+        old.clear()
+        driver.app._collect()
+        assert garbage() is not None, "the user is at work"
+        await driver.until(lambda: garbage() is None)
+        circles.clear()
+        gc.collect()
+        assert is_there() is not None, "it is frozen"
+        driver.app._touched_s -= THAWED_AFTER_S
+        await driver.until(lambda: is_there() is None)
 
-    drive(FixedClient, test, clock=lambda: clock[0])
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_what_a_user_walks_through_is_not_kept() -> None:
+    """A screen that is closed, and keys of a footer that are others now, are known to nobody."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("Wrong")
+        for _ in range(3):
+            await driver.press("t")
+            await put_cursor_at(driver, 0)
+            await driver.press("enter", "slash", "escape", "escape", "h")
+        gc.collect()
+        gone = [one for one in gc.get_objects() if isinstance(one, RowTable | FooterKey) and not one.is_attached]
+        assert len(gone) < 20, f"those of the last screen may still be on their way: {gone}"
+
+    drive(FixedClient, test, now_ms=NOW_MS)
 
 
 @pytest.mark.slow

@@ -94,6 +94,9 @@ class WindowTable(DataTable[Text]):
         self._place(0, 0)
         self.watch(self, "scroll_y", self._view_moved, init=False)
 
+    def on_unmount(self) -> None:
+        self.app.theme_changed_signal.unsubscribe(self)  # or the app would keep this table and its screen
+
     @property
     def cells(self) -> Cells:
         return self.model.cells
