@@ -50,6 +50,16 @@ def settings_of(program: pexpect.spawn[str]) -> list[object]:
     return termios.tcgetattr(program.child_fd)
 
 
+def settings_of_a_new_terminal() -> list[object]:
+    """Those that a program found: it may have changed them before a busy test looks."""
+    ends = os.openpty()
+    try:
+        return termios.tcgetattr(ends[1])
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def end_of(program: pexpect.spawn[str]) -> str:
     """All that it painted until its end."""
     program.expect(pexpect.EOF)
@@ -69,7 +79,7 @@ def assert_left(painted: str) -> None:
 )
 def test_a_signal_ends_the_dashboard_and_leaves_the_terminal_as_it_was(opened: Opened, number: signal.Signals) -> None:
     program = opened("tui")
-    before = settings_of(program)
+    before = settings_of_a_new_terminal()
     program.expect("cannot connect")
     assert settings_of(program) != before
     os.kill(program.pid, number)
@@ -81,7 +91,7 @@ def test_a_signal_ends_the_dashboard_and_leaves_the_terminal_as_it_was(opened: O
 @pytest.mark.slow
 def test_a_dashboard_that_does_not_leave_by_itself_is_ended_all_the_same(opened: Opened) -> None:
     program = opened("tui", program=("-c", HANGS))
-    before = settings_of(program)
+    before = settings_of_a_new_terminal()
     program.expect("cannot connect")
     os.kill(program.pid, signal.SIGTERM)
     assert_left(str(program.before) + end_of(program))
@@ -128,7 +138,7 @@ def test_a_signal_at_a_prompt_leaves_the_terminal_as_it_was(
 ) -> None:
     """It used not to echo any more."""
     program = opened(*args, NAMESRV_ADDR=world.server.namesrv_addr)
-    before = settings_of(program)
+    before = settings_of_a_new_terminal()
     program.expect(shown)
     while settings_of(program) == before:
         program.expect([pexpect.TIMEOUT, ".+"], timeout=0.05)
