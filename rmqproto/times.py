@@ -29,6 +29,7 @@ TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""
 
 _SPELLINGS = "Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now."
+_SPELLINGS_AHEAD = "Write 1h (in an hour), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z or @1676730526212."
 _RANGES = "Write A..B, A.. or ..B, for example 2h..1h."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"([+-]?)((?:[0-9]{1,15}(?:ms|[smhdw]))+)")
@@ -112,7 +113,10 @@ def parse_due_time(text: str, now_ms: int) -> int:
     text = text.strip()
     if _DURATION.fullmatch(text) and text[0] not in "+-":
         text = f"+{text}"
-    found = parse_time(text, now_ms)
+    try:
+        found = parse_time(text, now_ms)
+    except UsageError as error:
+        raise UsageError(str(error), hint=_SPELLINGS_AHEAD) from None
     for ahead_ms in (_UNIT_MS["d"], _UNIT_MS["d"] + _UNIT_MS["h"]):  # the day on which clocks go back has 25 hours
         if found <= now_ms and _CLOCK.fullmatch(text):
             found = parse_time(text, now_ms + ahead_ms)

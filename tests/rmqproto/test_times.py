@@ -132,6 +132,9 @@ def test_what_is_to_come_counts_forward() -> None:
     for text in ("-1h", "now", "1h ago", "2026-01-01", "@0"):
         with pytest.raises(UsageError):
             times.parse_due_time(text, NOW_MS)
+    with pytest.raises(UsageError) as caught:
+        times.parse_due_time("tomorrow", NOW_MS)
+    assert "1h (in an hour)" in str(caught.value.hint)
 
 
 def test_both_ends_of_a_range_count_from_now_and_a_plus_from_its_beginning() -> None:

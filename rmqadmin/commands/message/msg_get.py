@@ -175,6 +175,9 @@ def _nothing(missing: Sequence[str], finder: Finder) -> NotFoundError:
     hint = f"{count} topics were looked into for keys. A message is gone once its commit log file is deleted."
     if count == 1:
         hint = f"{next(iter(finder.topics()))} was looked into for keys; without -t all topics are."
+    no_place = next(filter(None, map(finder.why_no_place, missing)), None)
+    if no_place is not None:
+        hint = no_place if len(missing) == 1 else f"{no_place} {hint}"
     gone = next(filter(None, (unknown_broker_of(finder.brokers(), asked) for asked in missing)), None)
     if gone is not None:
         hint = f"If it is an offset id, it is of a broker at {gone}, which is none of those that were asked. {hint}"

@@ -142,10 +142,11 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     progress = _earlier(path, asked) or ImportProgress(
         source=asked.name, digest=digest, namesrv_addrs=namesrv_addrs, to=asked.to, total_count=checked.count
     )
-    topics = ", ".join(sorted(checked.topics)) or "no topic"
+    topics = ", ".join(sorted(checked.topics))
     left_count = checked.count - checked.refused_count - progress.done_count
     question = f"This sends {counted(max(0, left_count), 'message')} to {topics}."
-    call.confirm(question if finished is None else f"{finished}. {question[:-1]} again.", topics)
+    if checked.count:
+        call.confirm(question if finished is None else f"{finished}. {question[:-1]} again.", topics)
     began_s = time.monotonic()
     weakly_stored_count = _send(call, asked, queues, progress, path)
     if weakly_stored_count:

@@ -90,6 +90,20 @@ class Finder:
             raise error
         return []
 
+    def why_no_place(self, asked: str) -> str | None:
+        """What a place in a queue that was not found lacks; None for any other id."""
+        place = _QUEUE_PLACE.fullmatch(asked)
+        if place is None:
+            return None
+        topic, broker_name = place.group(1), place.group(2)
+        route = targets.find_route(self._admin, topic)
+        if route is None:
+            return f"There is no topic {topic}."
+        names = sorted(broker.broker_name for broker in route.broker_datas)
+        if broker_name not in (None, *names):
+            return f"The topic is on: {', '.join(names)}."
+        return f"`rmqadmin topicStatus -t {topic}` shows where each queue begins and ends."
+
     @property
     def errors(self) -> list[RocketMQError]:
         """Of the brokers that could not be asked, where a message was found elsewhere."""

@@ -234,8 +234,8 @@ def test_messages_of_different_queues_are_sent_at_once_and_those_of_one_queue_ar
 
 
 def test_a_file_without_messages_is_told(rmqadmin: Rmqadmin, tmp_path: Path) -> None:
-    """It was imported, and nothing said that nothing was sent."""
+    """It was imported, and nothing said that nothing was sent; later, it was not without ``--yes``."""
     empty = tmp_path / "empty.jsonl"
     empty.write_bytes(b"")
-    ran = rmqadmin("msg", "import", str(empty), "--yes")
+    ran = rmqadmin("msg", "import", str(empty))
     assert (ran.status, f"there is no message in {empty}" in ran.err) == (0, True)

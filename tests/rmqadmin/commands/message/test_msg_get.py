@@ -125,6 +125,16 @@ def test_a_person_sees_how_it_was_found_and_the_body_as_its_kind_suggests(rmqadm
 
 
 @pytest.mark.slow
+def test_what_a_place_lacks_is_said(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    """The hint said how many topics were looked into for keys."""
+    for place, said in (
+        ("no-such-topic@0:0", "There is no topic no-such-topic."),
+        (f"{sent.topic}@broker-z:0:0", "The topic is on: broker-a."),
+        (f"{sent.topic}@0:99999", f"`rmqadmin topicStatus -t {sent.topic}`"),
+    ):
+        assert said in rmqadmin("msg", "get", place, status=5, out="").err
+
+
 def test_what_is_missing_is_named_and_nothing_at_all_is_not_found(rmqadmin: Rmqadmin, sent: Sent) -> None:
     there = sent.send(b"there").offset_message_id
     ran = rmqadmin("-o", "name", "msg", "get", "no-such-key", there, "A" * 32)
