@@ -7,6 +7,7 @@ first error is the answer. Changes that only some servers have made can be undon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -225,6 +226,29 @@ def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
         assert steps[0].failure is not None
         raise steps[0].failure
     return steps
+
+
+def unless_refused(steps: Sequence[Step], after: Sequence[Step]) -> list[Step]:
+    """All steps. Those ``after`` are not taken once a server has refused one of ``steps``: a topic that a broker keeps
+    must keep its route."""
+    refusals = [step.failure for step in steps if isinstance(step.failure, RefusedError)]
+
+    def noting(act: Callable[[], object]) -> object:
+        try:
+            return act()
+        except RefusedError as error:
+            refusals.append(error)
+            raise
+
+    def unless(act: Callable[[], object]) -> object:
+        if refusals:
+            raise NotTakenError(f"not tried, because {refusals[0].address or 'a server'} refused")
+        return act()
+
+    return [
+        *(msgspec.structs.replace(step, act=partial(noting, step.act)) for step in steps),
+        *(msgspec.structs.replace(step, act=partial(unless, step.act)) for step in after),
+    ]
 
 
 def foretell_refusal(admin: AdminClient, addr: str, problem: str | None) -> None:

@@ -197,6 +197,7 @@ _HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
         (r"only for controllerMode", "Only brokers under a controller have epochs (docs/controller.md)."),
     ],
     C.INVALID_PARAMETER: [
+        (r"conflict with system topic", "Brokers need this topic: it can be neither made nor deleted."),
         (r"Topic .*type not match", "It is no parent of lite topics: those have the attribute message.type=LITE."),
         (
             r"Group .*is not a LITE group",

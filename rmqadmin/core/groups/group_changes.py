@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each
+from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each, unless_refused
 from rmqadmin.core.topic_and_group_configs import GROUPS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.topics.topic_changes import messages_in
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -67,9 +67,10 @@ def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Ste
 
     found = plan_each(targets.replicas(admin, None, cluster_name), plan)
     steps = [step for step in found if step.action != KEEP]
-    if targets.find_route(admin, topic) is not None:
-        steps += [Step(f"{addr} {topic}", "delete", [], partial(forget, addr)) for addr in admin.namesrv_addrs]
-    return steps
+    if targets.find_route(admin, topic) is None:
+        return steps
+    at_namesrvs = [Step(f"{addr} {topic}", "delete", [], partial(forget, addr)) for addr in admin.namesrv_addrs]
+    return unless_refused(steps, at_namesrvs)
 
 
 def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned
+from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned, unless_refused
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.results import FoundRows, Row, doc, row_of
@@ -128,7 +128,7 @@ def plan(
             if kind is TOPIC_KIND:
                 lost = f"{name}: {loss(admin, name, [place.addr for place in where])}"
                 steps = [*(msgspec.structs.replace(step, warnings=[lost]) for step in steps)]
-                steps += _routes_left(admin, name, where)
+                steps = unless_refused(steps, _routes_left(admin, name, where))
             of_kind += [ObjectStep(kind.noun, name, step) for step in steps]
         deletions = of_kind + deletions
     return [*wished, *deletions]

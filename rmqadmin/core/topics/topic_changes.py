@@ -11,7 +11,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each
+from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each, unless_refused
 from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
 from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic
@@ -261,4 +261,4 @@ def delete_everywhere(admin: AdminClient, topic: str, cluster_name: str) -> list
     has_route = targets.find_route(admin, topic) is not None
     if not has_route and all_keep(steps):
         return []
-    return [*steps, *delete_in_namesrvs(admin, topic, cluster_name, has_route=has_route)]
+    return unless_refused(steps, delete_in_namesrvs(admin, topic, cluster_name, has_route=has_route))

@@ -172,6 +172,7 @@ def test_what_a_broker_cannot_read_is_not_told_as_a_missing_permission(remark: s
         "authorizationMetadataProvider",
     ),
     (1, "0@NoSuchTopic is not exist!", "topicStatus"),
+    (29, "The topic[TBW102] is conflict with system topic.", "Brokers need this topic"),
     (29, "Topic [T] type not match.", "message.type=LITE"),
     (29, "Group [G] is not a LITE group.", "lite.bind.topic"),
 )

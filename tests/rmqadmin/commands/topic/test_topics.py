@@ -279,6 +279,17 @@ def test_a_dry_run_refuses_a_name_that_brokers_refuse(rmqadmin: Rmqadmin, comman
     assert dry.status == 1
 
 
+@pytest.mark.parametrize("command", ["deleteTopic -t", "topic delete --yes"])
+def test_a_topic_that_a_broker_refuses_to_delete_keeps_its_route(
+    rmqadmin: Rmqadmin, admin: AdminClient, command: str
+) -> None:
+    """The name servers forgot it all the same, and producers could no longer create topics by sending."""
+    topic = "SELF_TEST_TOPIC"
+    ran = rmqadmin(*command.split(), topic, "-c", CLUSTER, status=1, out="")
+    assert ran.err.count("conflict with system topic") == 1
+    assert len(admin.topic_route(topic).broker_datas) == 1
+
+
 def test_our_broker_refuses_static_topics_with_what_to_do(
     rmqadmin: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
