@@ -9,6 +9,7 @@ from rmqproto.errors import StorageError
 from rmqserver.controller.controller_state import BrokerIdApplied, BrokerSets, MasterElected, SyncStateSetAltered, apply
 from rmqserver.controller.controller_store import Kept
 from rmqserver.controller.event_log import EventLog
+from rmqserver.store.disk.disk import File
 
 from .recording_disk import Loss, RecordingDisk, RecordingFile
 
@@ -102,11 +103,11 @@ class WithoutSync(EventLog):
 class WithoutName(EventLog):
     """Does not sync the name of a new file."""
 
-    def _begin_anew(self, sets: BrokerSets) -> None:
+    def _begin_anew(self, new: File) -> None:
         sync = self._disk.sync_directory
         self._disk.sync_directory = lambda path: None  # type: ignore[method-assign]
         try:
-            super()._begin_anew(sets)
+            super()._begin_anew(new)
         finally:
             self._disk.sync_directory = sync  # type: ignore[method-assign]
 
