@@ -230,7 +230,7 @@ def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
 
 def unless_refused(steps: Sequence[Step], after: Sequence[Step]) -> list[Step]:
     """All steps. Those ``after`` are not taken once a server has refused one of ``steps``: a topic that a broker keeps
-    must keep its route."""
+    must keep its route, and one that it did not make has no order."""
     refusals = [step.failure for step in steps if isinstance(step.failure, RefusedError)]
 
     def noting(act: Callable[[], object]) -> object:

@@ -143,7 +143,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> list[Step]:
-        return [*self.on_brokers, *self.at_namesrvs]
+        return unless_refused(self.on_brokers, self.at_namesrvs)
 
 
 class TopicWish(msgspec.Struct, frozen=True, kw_only=True):

@@ -290,6 +290,14 @@ def test_a_topic_that_a_broker_refuses_to_delete_keeps_its_route(
     assert len(admin.topic_route(topic).broker_datas) == 1
 
 
+def test_a_topic_that_a_broker_refuses_to_make_has_no_order(
+    rmqadmin: Rmqadmin, admin: AdminClient, fresh: Fresh
+) -> None:
+    topic = fresh("TooManyQueues")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-w", "99999", "-o", "true", status=1, out="")
+    assert read_value(admin, ORDER_TOPIC_NAMESPACE, topic) is None
+
+
 def test_our_broker_refuses_static_topics_with_what_to_do(
     rmqadmin: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
