@@ -30,6 +30,8 @@ TIMESTAMP_MAX_MS = 253_402_300_799_999
 
 _SPELLINGS = "Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now."
 _SPELLINGS_AHEAD = "Write 1h (in an hour), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z or @1676730526212."
+_SPELLINGS_WITH_ZONE = "Write 1h (an hour ago), 2026-01-31T12:00:00Z, @1676730526212 or now."
+"""For callers that take no local time."""
 _RANGES = "Write A..B, A.. or ..B, for example 2h..1h."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"([+-]?)((?:[0-9]{1,15}(?:ms|[smhdw]))+)")
@@ -219,7 +221,8 @@ def _named_time(
     try:
         found_ms = parse_mqadmin_time(text, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
     except UsageError as error:
-        raise UsageError(f"{named}{error}", hint=error.hint) from None
+        hint = _SPELLINGS_WITH_ZONE if needs_zone and error.hint == _SPELLINGS else error.hint
+        raise UsageError(f"{named}{error}", hint=hint) from None
     remark = reading(text, found_ms)
     if plus_from_ms is not None and text.strip().startswith("+"):
         remark = f"{text.strip()} after the beginning is {iso_local(found_ms)}"

@@ -92,6 +92,14 @@ def test_options_without_a_meaning_are_refused(given, problem):
         parse_read_options(given)
 
 
+def test_no_spelling_of_a_time_is_advised_that_lacks_a_zone():
+    with pytest.raises(UsageError, match="is not a time") as caught:
+        parse_read_options({"path": "/s", "startingTimestamp": "yesterday"})
+    assert caught.value.hint is not None
+    for advised in caught.value.hint.removeprefix("Write ").removesuffix(" or now.").split(", "):
+        parse_read_options({"path": "/s", "startingTimestamp": advised.split(" (")[0]})
+
+
 def test_whoever_saves_to_a_path_is_told_where_topics_are_named():
     """``df.write.format("rocketmq").option("nameServer", …).save("orders")``: nobody knows yet that it is a write."""
     with pytest.raises(UsageError, match="exactly one of the options path") as caught:
