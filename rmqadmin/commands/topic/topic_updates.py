@@ -51,7 +51,7 @@ from rmqadmin.core.units import parse_perm
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.names import ORDER_TOPIC_NAMESPACE
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
 from rmqproto.wording import counted
 
 
@@ -78,9 +78,13 @@ def topic_create(
     if message_type is not None:
         signed[f"+{MESSAGE_TYPE}"] = message_type.value
     bits = None if perm is None else parse_perm(perm)
+    names = topic_names(topics)
+    problem = next(filter(None, map(topic_problem, names)), None)
+    if problem is not None:
+        raise UsageError(problem, hint="Nothing was created.")
     addrs = where.addrs(call.admin)
     steps: list[Step] = []
-    for name in topic_names(topics):
+    for name in names:
         there = [addr for addr in addrs if read_topic(call.admin, addr, name) is not None]
         if there and not if_not_exists:
             raise UsageError(

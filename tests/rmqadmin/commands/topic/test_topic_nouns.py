@@ -99,6 +99,12 @@ def test_a_group_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fre
     assert rmqadmin("group", "describe", "NoSuchGroup").status == 5
 
 
+def test_no_topic_is_created_beside_one_that_cannot_be(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
+    good = fresh("NounTopic")
+    rmqadmin("topic", "create", good, "bad name", status=2, out="", err="topic: bad name, contains illegal characters")
+    assert good not in rmqadmin("-o", "name", "topic", "ls").out.split()
+
+
 def test_who_reads_a_topic_is_not_known_of_a_broker_that_does_not_say(
     rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
