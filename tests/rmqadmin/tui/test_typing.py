@@ -23,7 +23,7 @@ from tests.support.quick import first_is_quick
             ("？", "on this screen"),
             ("／", "regular expression"),
             ("、", "regular expression"),
-            ("ｔ", "newest"),
+            ("ｔ", "› Topics"),
         ]
     ),
 )
