@@ -34,9 +34,12 @@ def is_closed(config: TopicConfig) -> bool:
     return config.perm & PERM_READ_WRITE != PERM_READ_WRITE
 
 
-def topic_row_findings(topic: str, configs: Mapping[str, TopicConfig], unread_count: int | None) -> list[Finding]:
+def topic_row_findings(
+    topic: str, configs: Mapping[str, TopicConfig], unread_count: int | None, *, is_read: bool = True
+) -> list[Finding]:
     """What is wrong with one topic, in a few words. ``configs``: its configuration by broker name. ``unread_count``:
-    its messages in queues that consumers do not read; None if that is not known."""
+    its messages in queues that consumers do not read; None if that is not known. ``is_read``: whether a group reads
+    what it has."""
     found: list[tuple[Check, str]] = []
     for bit, word in ((PERM_WRITE, "write"), (PERM_READ, "read")):
         closed = sorted(name for name, config in configs.items() if not config.perm & bit)
@@ -50,6 +53,8 @@ def topic_row_findings(topic: str, configs: Mapping[str, TopicConfig], unread_co
     elif any(map(is_uneven, configs.values())):
         read, write = (sum(getattr(one, f"{way}_queue_nums") for one in configs.values()) for way in ("read", "write"))
         found.append((Check.UNREAD_QUEUES, f"consumers read {read} of {counted(write, 'queue')}"))
+    if not is_read:
+        found.append((Check.UNREAD_QUEUES, "no group reads it"))
     subject = Subject(SubjectKind.TOPIC, topic)
     return [Finding(Grade.WARNING, check, subject, what) for check, what in found]
 

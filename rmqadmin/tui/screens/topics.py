@@ -90,8 +90,10 @@ class TopicsScreen(TableScreen):
     ) -> RowState:
         if self.is_system(facts):
             return RowState(wrong)
-        unread_count = None if numbers is None else numbers.unread_count
-        return RowState((*wrong, *topic_row_findings(facts.topic, facts.configs, unread_count)))
+        numbers = numbers or TopicNumbers()
+        is_read = not (facts.waits_for_groups and numbers.message_count and numbers.group_count == 0)
+        found = topic_row_findings(facts.topic, facts.configs, numbers.unread_count, is_read=is_read)
+        return RowState((*wrong, *found))
 
     def detail(self, key: str) -> list[Content]:
         """The queues on each broker, and the groups that are behind in them, as far as the pulse knows."""

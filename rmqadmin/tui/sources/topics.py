@@ -17,7 +17,7 @@ from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, askable, read_askable, read_tables
 from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
-from rmqproto.codes import MESSAGE_TYPE, ResponseCode
+from rmqproto.codes import MESSAGE_TYPE, ResponseCode, TopicMessageType
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
@@ -32,6 +32,7 @@ UNREAD_YOUNG_MS = 60_000
 """How often a topic is asked for queues that consumers do not read: for those past its counts, by 16 requests."""
 
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
+_LITE = TopicMessageType.LITE.lower()
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
 """Kinds of topics that brokers make and users rarely look for. Dead-letter topics are not among them."""
 
@@ -62,6 +63,12 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
         return len({config.perm for config in self.configs.values()}) > 1
 
     @property
+    def waits_for_groups(self) -> bool:
+        """Whether somebody has forgotten it, if it has messages and no group. Dead letters wait for people, and groups
+        of a lite topic are those of its light queues."""
+        return self.kind not in (_DEAD_LETTERS, _LITE)
+
+    @property
     def read_queue_nums(self) -> int | None:
         return sum(config.read_queue_nums for config in self.configs.values()) if self.configs else None
 
@@ -72,16 +79,24 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
 
 class TopicNumbers(msgspec.Struct, frozen=True):
     """Sums over a topic's brokers, without those in ``lacking``. ``unread_count``: what consumers do not read of the
-    messages, without queues past the topic's counts, which ``read_queues`` looks for. ``error`` says why they are not
-    known."""
+    messages, without queues past the topic's counts, which ``read_queues`` looks for. ``group_count``: groups that read
+    it, online or not; None if a broker that may know others did not say. ``error`` says why they are not known."""
 
     message_count: int | None = None
     unread_count: int | None = None
+    group_count: int | None = None
     in_tps: float | None = None
     out_tps: float | None = None
     last_updated_ms: int | None = None
     lacking: tuple[str, ...] = ()
     error: str | None = None
+
+
+class _Readers(msgspec.Struct, frozen=True):
+    """The groups that read a topic on one broker, and how many messages a second it delivers to them."""
+
+    groups: list[str]
+    tps: float
 
 
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
@@ -156,11 +171,11 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
         reasons = [f"{name} {memory.gone_text(name) or 'does not answer'}" for name in lacking]
         return TopicNumbers(error=", ".join(reasons) or "no broker says that it has it")
 
-    def ask(broker: BrokerData) -> tuple[TopicStats, float]:
+    def ask(broker: BrokerData) -> tuple[TopicStats, _Readers]:
         addr = broker.selected_addr() or ""
         stats = admin.topic_stats(addr, facts.topic)
         return stats, memory.young(
-            f"rate out of {facts.topic}", addr, OUT_TPS_YOUNG_MS, lambda: _out_tps(admin, addr, facts.topic)
+            f"readers of {facts.topic}", addr, OUT_TPS_YOUNG_MS, lambda: _readers(admin, addr, facts.topic)
         )
 
     try:
@@ -169,11 +184,13 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
         return TopicNumbers(error=str(error))
     stats = [answer for _, (answer, _) in answers]
     ends = [one for answer in stats for one in answer.offset_table.values()]
+    readers = [of_broker for _, (_, of_broker) in answers]
     return TopicNumbers(
         message_count=sum(one.max_offset - one.min_offset for one in ends),
         unread_count=sum(_unread_count(facts.configs.get(of.broker_name), answer) for of, (answer, _) in answers),
+        group_count=None if lacking or lacks else len({group for each in readers for group in each.groups}),
         in_tps=sum(answer.topic_put_tps for answer in stats),
-        out_tps=sum(out_tps for _, (_, out_tps) in answers),
+        out_tps=sum(each.tps for each in readers),
         last_updated_ms=max((one.last_update_timestamp for one in ends), default=0) or None,
         lacking=(*lacking, *lacks),
     )
@@ -198,16 +215,16 @@ def _unread_count(config: TopicConfig | None, stats: TopicStats) -> int:
     )
 
 
-def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
-    """How many messages a second one broker delivers to the topic's groups, over the last minute."""
-    total = 0.0
-    for group in admin.groups_of_topic(addr, topic):
+def _readers(admin: AdminClient, addr: str, topic: str) -> _Readers:
+    """The rate is over the last minute."""
+    groups, tps = admin.groups_of_topic(addr, topic), 0.0
+    for group in groups:
         try:
-            total += admin.broker_stats(addr, "GROUP_GET_NUMS", f"{topic}@{group}").stats_minute.tps
+            tps += admin.broker_stats(addr, "GROUP_GET_NUMS", f"{topic}@{group}").stats_minute.tps
         except RefusedError as error:
             if error.code != ResponseCode.SYSTEM_ERROR:  # the broker has no statistics for the key
                 raise
-    return total
+    return _Readers(groups, tps)
 
 
 def topic_reading(numbers: TopicNumbers) -> RowReading:

@@ -16,11 +16,13 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.until_closed import begin, until_closed, while_open
 from rmqadmin.tui.widgets.detail import Detail
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
-from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
+from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, row_of
-from tests.support.servers import until
+from tests.support.servers import Fresh, topic_config, until
 
 
 async def at_topic(driver: Driver, world: World) -> None:
@@ -47,6 +49,17 @@ async def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(dr
     await driver.press("escape", "escape", "escape")
     await driver.until_shown("1 of ", world.topic)
     assert driver.app.way == ["Topics"]
+
+
+async def test_only_a_topic_whose_messages_no_group_reads_is_marked(driver: Driver, world: World, fresh: Fresh) -> None:
+    addr, left, empty = world.server.broker_addr, fresh("a-left"), fresh("a-empty")
+    for topic in (left, empty):
+        world.admin.create_topic(addr, topic_config(topic, 1))
+    world.admin.send_message(addr, MessageQueue(left, BROKER, 0), Message(left, b"x"))
+    await driver.press("t")
+    await driver.until(lambda: row_of(driver, left).endswith("no group reads it"))
+    await driver.until(lambda: row_of(driver, empty).split()[1:7] == ["-", "RW", "(6)", "1", "1", "0"])
+    assert [line for line in driver.lines if "no group" in line] == [row_of(driver, left)]
 
 
 @pytest.mark.slow

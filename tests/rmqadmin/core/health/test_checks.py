@@ -369,6 +369,11 @@ def test_a_topic(a: TopicConfig, b: TopicConfig, unread_count: int | None, said:
     assert all(one.is_bad for one in found)
 
 
+def test_a_topic_that_no_group_reads() -> None:
+    (found,) = topic_row_findings("orders", {"broker-a": config()}, 0, is_read=False)
+    assert (found.what, found.is_bad) == ("no group reads it", True)
+
+
 def test_a_topic_that_only_the_name_server_knows() -> None:
     assert topic_row_findings("orders", {}, None) == []
 
