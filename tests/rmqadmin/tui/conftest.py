@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pytest
 from textual.app import App
@@ -23,7 +22,6 @@ from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.settings import ClientMaker
@@ -155,9 +153,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the quick tests, only what a test reads is painted, not each frame for a terminal that is not there, and the
-    footer is made anew only for other keys, not at each change of the focus: a third of their CPU. ``make test-all``
-    and CI do both."""
+    """In the quick tests, only what a test reads is painted, not each frame for a terminal that is not there: that is
+    much of their CPU. ``make test-all`` and CI do it."""
     if "not slow" not in request.config.option.markexpr:
         return
     paint = Widget.render_lines
@@ -173,19 +170,9 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
         return look
 
-    def other_keys_only(footer: Footer, screen: Screen[object]) -> None:
-        keys = [(one.binding, one.enabled, one.tooltip) for one in screen.active_bindings.values()]
-        if keys != shown.get(footer):
-            tell(footer, screen)
-            if footer.is_attached and screen.app.app_focus:
-                shown[footer] = keys
-
-    shown: WeakKeyDictionary[Footer, list[Any]] = WeakKeyDictionary()
-    tell = Footer.bindings_changed
     monkeypatch.setattr(Widget, "render_lines", blank)
     monkeypatch.setattr(App, "export_screenshot", painting(App.export_screenshot))
     monkeypatch.setattr(Screen, "get_style_at", painting(Screen.get_style_at))
-    monkeypatch.setattr(Footer, "bindings_changed", other_keys_only)
 
 
 @pytest.fixture(scope="session", autouse=True)
