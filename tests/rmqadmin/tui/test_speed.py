@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
-from textual.widget import Widget
 
 from rmqadmin.tui.app_base import THAWED_AFTER_S, collect_at_rest
 from rmqadmin.tui.memory.cluster import ClusterMemory
@@ -196,8 +195,10 @@ def test_what_a_user_walks_through_is_not_kept() -> None:
             await put_cursor_at(driver, 0)
             await driver.press("enter", "slash", "escape", "escape", "h")
         gc.collect()
-        widgets = [one for one in gc.get_objects() if isinstance(one, Widget) and not one.is_attached]
-        gone = [one for one in widgets if isinstance(one, RowTable) or type(one).__name__ == "FooterKey"]
+        made: list[Any] = [
+            one for one in gc.get_objects() if isinstance(one, RowTable) or type(one).__name__ == "FooterKey"
+        ]
+        gone = [one for one in made if not one.is_attached]
         assert len(gone) < 20, f"those of the last screen may still be on their way: {gone}"
 
     drive(FixedClient, test, now_ms=NOW_MS)
