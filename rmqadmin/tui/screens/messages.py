@@ -224,10 +224,8 @@ class MessagesScreen(MarkedMessagesScreen):
         if event.is_off:
             self._stop_marking()
         elif self._window is not None and self._window.total_count > len(self._window.found.rows):
-            self._marking = Marking(
-                Scan(self._topic, self._would_be_marked, TimeRange(None, None), matches_max=MARKED_MAX)
-            )
-            marking = self._marking
+            scan = Scan(self._topic, self._would_be_marked, TimeRange(None, None), matches_max=MARKED_MAX)
+            marking = self._marking = Marking(scan)
             begin(
                 self, until_closed, self, self._mark_all, marking, group="mark all", exclusive=True, exit_on_error=False
             )
