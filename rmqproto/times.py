@@ -28,10 +28,19 @@ from rmqproto.java.java_numbers import LONG_MAX, check_range
 TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""
 
-_SPELLINGS = "Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now."
-_SPELLINGS_AHEAD = "Write 1h (in an hour), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z or @1676730526212."
-_SPELLINGS_WITH_ZONE = "Write 1h (an hour ago), 2026-01-31T12:00:00Z, @1676730526212 or now."
-"""For callers that take no local time."""
+
+class Spellings(msgspec.Struct, frozen=True):
+    """What a caller takes for a time. ``advice`` is the hint of errors. ``needs_zone``: what would be local time is
+    refused, for callers whose machines may be in several zones."""
+
+    advice: str
+    needs_zone: bool = False
+
+
+STORED = Spellings("Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now.")
+STORED_WITH_ZONE = Spellings("Write 1h (an hour ago), 2026-01-31T12:00:00Z, @1676730526212 or now.", needs_zone=True)
+_DUE = Spellings("Write 1h (in an hour), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z or @1676730526212.")
+
 _RANGES = "Write A..B, A.. or ..B, for example 2h..1h."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"([+-]?)((?:[0-9]{1,15}(?:ms|[smhdw]))+)")
@@ -65,9 +74,9 @@ class TimeRange(msgspec.Struct, frozen=True):
     end_ms: int | None
 
 
-def parse_time(text: str, now_ms: int, *, plus_from_ms: int | None = None, needs_zone: bool = False) -> int:
-    """The instant that ``text`` means. ``+10m`` counts from ``plus_from_ms``, or from now. ``needs_zone``: what would
-    be local time is refused, for callers whose machines may be in several zones. UsageError for anything else."""
+def parse_time(text: str, now_ms: int, *, plus_from_ms: int | None = None, spellings: Spellings = STORED) -> int:
+    """The instant that ``text`` means. ``+10m`` counts from ``plus_from_ms``, or from now. UsageError for anything
+    else."""
     text = text.strip()
     length_ms = _signed_duration(text)
     if text.lower() == "now":
@@ -77,24 +86,24 @@ def parse_time(text: str, now_ms: int, *, plus_from_ms: int | None = None, needs
     elif epoch := _EPOCH.fullmatch(text):
         found = _epoch(epoch.group(1))
     elif "#" in text:
-        found = _local_ms(_parse_mqadmin(text), text, needs_zone=needs_zone)
+        found = _local_ms(_parse_mqadmin(text), text, spellings)
     elif _CLOCK.fullmatch(text):
-        found = _parse_clock(text, now_ms, needs_zone=needs_zone)
+        found = _parse_clock(text, now_ms, spellings)
     else:
-        found = _local_ms(_parse_iso(text), text, needs_zone=needs_zone)
+        found = _local_ms(_parse_iso(text, spellings), text, spellings)
     if not 0 <= found <= TIMESTAMP_MAX_MS:
-        raise UsageError(f"{text!r} is before 1970 or after 9999", hint=_SPELLINGS)
+        raise UsageError(f"{text!r} is before 1970 or after 9999", hint=spellings.advice)
     return found
 
 
 def parse_mqadmin_time(
-    text: str, now_ms: int, *, plus_from_ms: int | None = None, needs_zone: bool = False, least: int = 0
+    text: str, now_ms: int, *, plus_from_ms: int | None = None, spellings: Spellings = STORED, least: int = 0
 ) -> int:
     """Like ``parse_time``, but also takes bare epoch milliseconds, as mqadmin does, from ``least`` on. UsageError for a
     bare number that can only be meant in another unit: read as ms it would be 1970, or after 9999."""
     stripped = text.strip()
     if not _BARE.fullmatch(stripped):
-        return parse_time(stripped, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
+        return parse_time(stripped, now_ms, plus_from_ms=plus_from_ms, spellings=spellings)
     check_range("the time", stripped, LONG_MAX)
     number = int(stripped)
     if _COMPACT_DATE.fullmatch(stripped):
@@ -115,10 +124,7 @@ def parse_due_time(text: str, now_ms: int) -> int:
     text = text.strip()
     if _DURATION.fullmatch(text) and text[0] not in "+-":
         text = f"+{text}"
-    try:
-        found = parse_time(text, now_ms)
-    except UsageError as error:
-        raise UsageError(str(error), hint=_SPELLINGS_AHEAD) from None
+    found = parse_time(text, now_ms, spellings=_DUE)
     for ahead_ms in (_UNIT_MS["d"], _UNIT_MS["d"] + _UNIT_MS["h"]):  # the day on which clocks go back has 25 hours
         if found <= now_ms and _CLOCK.fullmatch(text):
             found = parse_time(text, now_ms + ahead_ms)
@@ -143,7 +149,7 @@ def time_range(
     end_option: str = "--until",
     *,
     tell: Tell | None = None,
-    needs_zone: bool = False,
+    spellings: Spellings = STORED,
 ) -> TimeRange:
     """The range from ``option`` to ``end_option``; the first alone may also be a range. ``tell`` is told the instant
     where a text could have meant another one. UsageError for what is no time, for a range that ends before it begins,
@@ -158,7 +164,7 @@ def time_range(
     found: list[int | None] = []
     for name, text in ((option, begin), (end_option, end)):
         plus_from_ms = found[0] if found else None
-        found.append(_named_time(name, text, now_ms, plus_from_ms, tell, needs_zone=needs_zone))
+        found.append(_named_time(name, text, now_ms, plus_from_ms, tell, spellings))
     check_order(found[0], found[1], now_ms)
     return TimeRange(found[0], found[1])
 
@@ -184,7 +190,7 @@ def reading(text: str, found_ms: int) -> str | None:
         return said if 0 < found_ms < _MS_OF_1970 else None
     if is_duration or text.startswith("@") or text.lower() == "now":
         return None
-    moment = _parse_mqadmin(text) if "#" in text else _parse_iso(text)
+    moment = _parse_mqadmin(text) if "#" in text else _parse_iso(text, STORED)
     if moment.tzinfo is not None or _epoch_ms(moment.replace(fold=1)) == found_ms:
         return None
     is_skipped = moment.astimezone(UTC).astimezone().replace(tzinfo=None) != moment
@@ -212,17 +218,16 @@ def _signed_duration(text: str) -> int | None:
 
 
 def _named_time(
-    option: str, text: str | None, now_ms: int, plus_from_ms: int | None, tell: Tell | None, *, needs_zone: bool
+    option: str, text: str | None, now_ms: int, plus_from_ms: int | None, tell: Tell | None, spellings: Spellings
 ) -> int | None:
     """The time of an option, which errors and remarks name."""
     if text is None:
         return None
     named = f"{option} " if option else ""
     try:
-        found_ms = parse_mqadmin_time(text, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
+        found_ms = parse_mqadmin_time(text, now_ms, plus_from_ms=plus_from_ms, spellings=spellings)
     except UsageError as error:
-        hint = _SPELLINGS_WITH_ZONE if needs_zone and error.hint == _SPELLINGS else error.hint
-        raise UsageError(f"{named}{error}", hint=hint) from None
+        raise UsageError(f"{named}{error}", hint=error.hint) from None
     remark = reading(text, found_ms)
     if plus_from_ms is not None and text.strip().startswith("+"):
         remark = f"{text.strip()} after the beginning is {iso_local(found_ms)}"
@@ -247,32 +252,32 @@ def _parse_mqadmin(text: str) -> datetime:
         raise UsageError(f"{text!r} is not a time: {error}") from None
 
 
-def _parse_iso(text: str) -> datetime:
+def _parse_iso(text: str, spellings: Spellings) -> datetime:
     # fromisoformat also takes eight digits as a date, so "20260131", or an epoch with a forgotten @, would pass.
     if text[:1] in _NO_MINUS and text:
         hint = f"Write a minus, -{text[1:]}: its first character is U+{ord(text[0]):04X}."
         raise UsageError(f"{text!r} is not a time", hint=hint)
     if not re.match(r"[0-9]{4}-", text):
-        raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)
+        raise UsageError(f"{text!r} is not a time", hint=spellings.advice)
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS) from None
+        raise UsageError(f"{text!r} is not a time", hint=spellings.advice) from None
 
 
-def _parse_clock(text: str, now_ms: int, *, needs_zone: bool) -> int:
+def _parse_clock(text: str, now_ms: int, spellings: Spellings) -> int:
     """The last time that the clock showed ``text``."""
     try:
         shown = time.fromisoformat(text if text[2] == ":" else f"0{text}")
     except ValueError:
-        raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS) from None
+        raise UsageError(f"{text!r} is not a time", hint=spellings.advice) from None
     day = datetime.fromtimestamp(now_ms // 1000, UTC).astimezone(shown.tzinfo).date()
-    found = _local_ms(datetime.combine(day, shown), text, needs_zone=needs_zone)
+    found = _local_ms(datetime.combine(day, shown), text, spellings)
     return found if found <= now_ms else _epoch_ms(datetime.combine(day - timedelta(days=1), shown))
 
 
-def _local_ms(moment: datetime, text: str, *, needs_zone: bool) -> int:
-    if needs_zone and moment.tzinfo is None:
+def _local_ms(moment: datetime, text: str, spellings: Spellings) -> int:
+    if spellings.needs_zone and moment.tzinfo is None:
         raise UsageError(f"the time {text} has no zone", hint=f"Write {text}Z for UTC, or {text}+01:00.")
     return _epoch_ms(moment)
 

@@ -11,7 +11,7 @@ from typing import Any
 from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import ALL
 from rmqproto.java.java_numbers import INT_MAX
-from rmqproto.times import parse_duration, time_range
+from rmqproto.times import STORED_WITH_ZONE, parse_duration, time_range
 from rmqreplay.source.live import PLAIN, ClusterAccess, checked_sql92
 from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
@@ -252,7 +252,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         raise UsageError("brokerName names the brokers of the stores in path, in their order: it has more names")
     between = time_range(
         options.text("startingTimestamp"), options.text("endingTimestamp"), time.time_ns() // 1_000_000,
-        "option startingTimestamp", "option endingTimestamp", needs_zone=True,
+        "option startingTimestamp", "option endingTimestamp", spellings=STORED_WITH_ZONE,
     )  # fmt: skip
     read = _read_fields(ReadOptions, options)
     return ReadOptions(

@@ -137,6 +137,14 @@ def test_what_is_to_come_counts_forward() -> None:
     assert "1h (in an hour)" in str(caught.value.hint)
 
 
+def test_what_is_wrong_with_a_time_to_come_is_advised_as_with_any_other() -> None:
+    """The advice of the form that was written was replaced by the list of forms."""
+    for text, advice in [("2026-01-31#12", "mqadmin's form"), ("\N{EN DASH}1h", "U+2013")]:
+        with pytest.raises(UsageError) as caught:
+            times.parse_due_time(text, NOW_MS)
+        assert advice in str(caught.value.hint)
+
+
 def test_both_ends_of_a_range_count_from_now_and_a_plus_from_its_beginning() -> None:
     hour_ago = NOW_MS - HOUR_MS
     assert times.parse_range("2h..1h", NOW_MS) == times.TimeRange(NOW_MS - 2 * HOUR_MS, hour_ago)
