@@ -112,12 +112,14 @@ def _columns(batches: Batches) -> Iterator[bytes]:
 
 def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool = False) -> FileFormat:
     """The format to write; ``path`` is None for standard output. UsageError if the file exists and must not be
-    replaced, if the format cannot be told, or if it needs a package that is missing."""
+    replaced, if its directory is missing, if the format cannot be told, or if it needs a package that is missing."""
     wanted = format_of_name(path, said)
     if wanted is FileFormat.PARQUET:
         parquet.check_installed()
     if path is not None and not overwrite and os.path.exists(path):
         raise UsageError(f"{path} exists already", hint="--overwrite replaces it.")
+    if path is not None and not os.path.isdir(directory := os.path.dirname(path) or "."):
+        raise UsageError(f"cannot write {path}: there is no directory {directory}")
     return wanted
 
 
