@@ -135,6 +135,12 @@ def test_what_must_be_absent_is_deleted_with_a_yes_alone(pair: Pair, run: Rmqadm
     assert run("diff", *there).status == 0
 
 
+def test_a_topic_that_a_broker_refuses_to_delete_keeps_its_route(pair: Pair, run: Rmqadmin, manifest: Written) -> None:
+    absent = manifest("topics: {SELF_TEST_TOPIC: {absent: true}}")
+    run("apply", "-f", absent, "-c", CLUSTER, "--yes", status=1, err="conflict with system topic")
+    assert len(pair.admin.topic_route("SELF_TEST_TOPIC").broker_datas) == 2
+
+
 def test_an_undo_file_leads_back(pair: Pair, run: Rmqadmin, manifest: Written) -> None:
     run("apply", "-f", manifest(WANTED), "-c", CLUSTER)
     before = [run("export", what, "-c", CLUSTER).out for what in ("topics", "groups")]
