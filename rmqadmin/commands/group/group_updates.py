@@ -12,7 +12,7 @@ from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import LONG, GroupName, ListFile, Masters, Replace, TrueFalse, as_bool
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
+from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each, unless_refused
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost, plan_group
 from rmqadmin.core.names import check_nested
 from rmqadmin.core.topic_and_group_configs import GROUPS, group_config_text, parse_attributes, plan_list, read_entries
@@ -211,7 +211,7 @@ def delete_sub_group(
         raise NotFoundError(f"there is no group {group_name} on {asked}", hint="With --if-exists this is not an error.")
     what, lost, tail = "", None, ""
     if where.cluster_name is not None:
-        steps += delete_topics_of_group(call.admin, group_name, where.cluster_name)
+        steps = unless_refused(steps, delete_topics_of_group(call.admin, group_name, where.cluster_name))
         what, tail = ", its retry topic and its dead-letter queue", f" in cluster [{where.cluster_name}]"
         lost = letters_lost(call.admin, group_name, where.cluster_name) if call.dry_run or call.can_ask else None
     if not call.dry_run:

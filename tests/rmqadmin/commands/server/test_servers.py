@@ -8,8 +8,9 @@ from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
-from rmqproto.codes import RequestCode
-from rmqproto.names import retry_topic
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import RefusedError
+from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.wire import fastjson
 from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
@@ -223,6 +224,26 @@ def test_a_group_is_deleted_with_its_offsets_and_its_topics(
     assert rmqadmin(*args, "--if-exists").status == 0
     again = rmqadmin("deleteSubGroup", "-b", server.broker_addr, "-g", group, "--output", "mqadmin")
     assert again.out == f"delete subscription group [{group}] from broker [{server.broker_addr}] success.\n"
+
+
+@pytest.mark.parametrize("method", ["delete_group", "delete_topic_in_broker"])
+def test_what_a_broker_refuses_to_delete_keeps_what_belongs_to_it(
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, group: str, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """A group that stayed lost its dead letters all the same."""
+    for topic in (retry_topic(group), dlq_topic(group)):
+        rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
+
+    monkeypatch.setattr(AdminClient, method, refuse)
+    rmqadmin(
+        "deleteSubGroup", "-c", CLUSTER, "-g", group, status=1 if method != "delete_group" else 4, err="not for you"
+    )
+    for topic in (retry_topic(group), dlq_topic(group)):
+        assert len(admin.topic_route(topic).broker_datas) == 1
+        assert admin.topic_config(server.broker_addr, topic)
 
 
 def test_a_group_goes_to_where_another_stands_in_one_topic_and_back(
