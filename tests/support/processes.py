@@ -16,6 +16,8 @@ POLL_INTERVAL_S = 0.02
 END_TIMEOUT_S = 60  # a broker that flushes on SIGTERM; SIGKILL follows
 PORTS_APART = 10
 PORT_RANGE = (12_000, 32_000)  # below the range from which Linux takes the ports of outgoing connections
+_reserved: list[socket.socket] = []
+"""They live as long as this process, and so do its ports."""
 
 
 def start_server(command: Sequence[str], log: Path, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -68,16 +70,28 @@ def is_gone(pid: int) -> bool:
 
 def free_ports() -> tuple[int, int]:
     """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free.
-    For servers that restart on the same port: a port from port 0 may belong to another connection by the time of the
-    restart."""
+    No other call gives them, in this process or another, as long as this one lives. For servers that restart on the
+    same port: a port from port 0 may belong to another connection by the time of the restart."""
     found: list[int] = []
     first = random.randrange(PORT_RANGE[0], PORT_RANGE[1] - 2000, PORTS_APART)
     for port in range(first, PORT_RANGE[1], PORTS_APART):
-        if all(_is_free(port + i) for i in range(-2, 2)):
+        if all(_is_free(port + i) for i in range(-2, 2)) and _reserve(port):
             found.append(port)
             if len(found) == 2:
                 return found[0], found[1]
     raise OSError("no free ports")
+
+
+def _reserve(port: int) -> bool:
+    """Whether nobody else has the name that stands for this port and its neighbours."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0rmqadmin-tests-{port}")  # without a file: it goes with its process, however that ends
+    except OSError:
+        name.close()
+        return False
+    _reserved.append(name)
+    return True
 
 
 def _is_free(port: int) -> bool:
