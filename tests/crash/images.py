@@ -22,7 +22,7 @@ QUEUES_REMOVED = 0.03
 """Share of the steps after which ``consumequeue/`` is removed."""
 
 FILES_REMOVED = 0.2
-"""Share of the images of a kill in which a queue has lost its last file."""
+"""Share of the images in which a queue has lost its last file."""
 
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.NAMES, Loss.DATA, Loss.SOME)
 WEIGHTS = (1, 1, 3, 1, 1, 5)
@@ -76,7 +76,7 @@ class Run:
         image = self.disk.image(loss, Random(seed))
         more = Random(seed + 1)
         try:
-            if loss is Loss.NOTHING and more.random() < FILES_REMOVED:
+            if more.random() < FILES_REMOVED:
                 remove_last_file(image, more)
             if more.random() < CRASHED_AGAIN:
                 image = crashed_again(image, self.mode, more)

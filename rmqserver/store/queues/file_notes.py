@@ -1,5 +1,5 @@
 """Which files queues have got since the store was opened (``queueFiles``, ours alone). Together with ``queueEnds`` it
-tells, after kill -9, a queue that has lost its last file from one that never had it."""
+tells, after a crash, a queue that has lost its last file from one that never had it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _FORGOTTEN = -1
 
 
 class _NotesHead(msgspec.Struct, array_like=True):
-    """The first value. The log began at ``log_min_offset``. ``boot`` is the run of the operating system: notes are not
-    synced, so after a power cut they count for nothing."""
+    """The first value. The log began at ``log_min_offset``. ``boot`` is the run of the operating system."""
 
     boot: str
     log_min_offset: int
@@ -42,7 +41,8 @@ _Note = tuple[str, int, int, int, int]
 
 
 class FileNotes:
-    """Notes go to the page cache only. One that cannot be written is missing, and harms nothing else."""
+    """Notes go to the page cache, and to the device before the checkpoint that vouches for their records: after a power
+    cut, only those count. One that cannot be written is missing, and harms nothing else."""
 
     def __init__(self, path: str, disk: Disk):
         self._path = path
@@ -50,23 +50,29 @@ class FileNotes:
         self._disk = disk
         self._file: File | None = None
         self._size_bytes = 0
+        self._is_synced = True
         self._files: dict[tuple[str, int], list[NotedFile]] = {}
         self.log_min_offset = -1
         """Where the log began when the first note was written; -1 if there is none."""
 
-    def load(self) -> None:
-        """Takes what a killed process noted, if everything that it wrote is still there. OSError."""
+    def load(self, vouched_offset: int) -> None:
+        """Takes what a killed process noted, after a power cut only what the checkpoint vouches for: the files of
+        records up to ``vouched_offset``. OSError."""
         if not self._disk.is_file(self._path):
             return
         values = _values_untrusted(self._disk.read_bytes(self._path))
-        head = next(values, None)
+        head, boot = next(values, None), ""
+        self._is_synced = False
         with contextlib.suppress(msgspec.ValidationError):
-            if head is None or (found := msgspec.convert(head[0], _NotesHead)).boot != self._boot():
-                return
-            self.log_min_offset, self._size_bytes = found.log_min_offset, head[1]
+            if head is not None:
+                found = msgspec.convert(head[0], _NotesHead)
+                boot, self.log_min_offset, self._size_bytes = found.boot, found.log_min_offset, head[1]
             for value, end in values:
                 self._take(msgspec.convert(value, _Note))
                 self._size_bytes = end
+        if boot != self._boot():
+            self.drop_behind(vouched_offset or -1)
+            self._size_bytes = 0
 
     def _take(self, note: _Note) -> None:
         topic, queue_id, first, end, log_offset = note
@@ -97,7 +103,7 @@ class FileNotes:
         }  # fmt: skip
         if kept != self._files:
             self._files = {key: files for key, files in kept.items() if files}
-            self._size_bytes = 0  # the next note writes all that is left anew
+            self._size_bytes, self._is_synced = 0, False  # the next note or sync writes all that is left anew
 
     def add(self, topic: str, queue_id: int, noted: NotedFile, log_min_offset: int) -> None:
         """Notes a file that was just made."""
@@ -106,11 +112,12 @@ class FileNotes:
         self._take((topic, queue_id, *noted))
         self._append((topic, queue_id, *noted))
 
-    def add_all(self, notes: Iterable[tuple[str, int, NotedFile]], log_min_offset: int) -> None:
-        """As ``add``, of files that were there when the log began at ``log_min_offset``."""
+    def add_older(self, notes: Iterable[tuple[str, int, NotedFile]], log_min_offset: int) -> None:
+        """As ``add``, of files that were there before all noted ones, when the log began at ``log_min_offset``."""
         self.log_min_offset = log_min_offset
         for topic, queue_id, noted in notes:
-            self._take((topic, queue_id, *noted))
+            self._files.setdefault((topic, queue_id), []).insert(0, noted)
+        self._is_synced = False
         with contextlib.suppress(OSError):
             self._write_anew()
 
@@ -121,15 +128,30 @@ class FileNotes:
             if self._size_bytes:
                 self._append((*key, _FORGOTTEN, 0, 0))
 
+    def to_sync(self) -> File | None:
+        """The file, with every note in it, if it has to be synced, and its name, before the next checkpoint."""
+        if not self._is_synced:
+            with contextlib.suppress(OSError):
+                file = self._opened()
+                self._is_synced = True
+                return file
+        return None
+
+    def _opened(self) -> File:
+        if not self._size_bytes:
+            self._write_anew()
+        if self._file is None:
+            self._file = self._disk.open(self._path)
+        return self._file
+
     def _append(self, note: _Note) -> None:
+        self._is_synced = False
         with contextlib.suppress(OSError):
             if not self._size_bytes:
                 self._write_anew()
                 return
-            if self._file is None:
-                self._file = self._disk.open(self._path)
             frame = _framed(note)
-            self._file.pwrite(frame, self._size_bytes)
+            self._opened().pwrite(frame, self._size_bytes)
             self._size_bytes += len(frame)
 
     def _write_anew(self) -> None:
@@ -143,7 +165,7 @@ class FileNotes:
 
     def remove(self) -> None:
         """Forgets everything, and removes the file. OSError."""
-        self._file, self._size_bytes, self.log_min_offset = None, 0, -1
+        self._file, self._size_bytes, self._is_synced, self.log_min_offset = None, 0, True, -1
         self._files.clear()
         self._disk.unlink(self._path)
 
@@ -213,7 +235,7 @@ class KnownEnds:
         self._read_only = read_only
         self._is_there = self._disk.is_file(self._path)
         if has_notes:
-            self._notes.load()
+            self._notes.load(log_offset_max)
         elif not read_only:
             self._notes.remove()
         saved = FILE.read(self._disk, self._path)
@@ -272,11 +294,19 @@ class KnownEnds:
         self.keep_as_notes()
 
     def keep_as_notes(self) -> None:
-        """From here on, a power cut voids what is known. OSError."""
+        """From here on, a power cut before the next checkpoint voids what is known. OSError."""
         if self._is_there and not self._read_only:
-            known = [(name, number, NotedFile(first, end, 0)) for name, number, first, end in self.all()]
-            self._notes.add_all(known, self.log_min_offset)
+            known = [
+                (topic, queue_id, NotedFile(first, end, self.log_offset))
+                for topic, queues in self._ends.items()
+                for queue_id, (first, end) in queues.items()
+            ]
+            self._notes.add_older(known, self.log_min_offset)
             self._remove_file()
+
+    def to_sync(self) -> File | None:
+        """See ``FileNotes.to_sync``."""
+        return self._notes.to_sync()
 
     def forget_all(self) -> None:
         """Call it before the log is cut. OSError."""

@@ -349,10 +349,9 @@ def test_a_table_of_ends_of_another_time_is_none(disk: RecordingDisk) -> None:
 # -- the notes of new files
 
 
-def test_notes_of_another_run_of_the_system_count_for_nothing(
-    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A power cut may leave a note without its file, and without the message."""
+def cut_without_the_log(disk: RecordingDisk) -> RecordingDisk:
+    """What a power cut may leave: the note of a topic's first file, without the file and without the message."""
+    assert opened(disk).close()  # so there is a checkpoint
     filled(disk).flush()
     store = opened(disk.image(Loss.NOTHING, Random(0)))
     put(store, "new")
@@ -361,11 +360,52 @@ def test_notes_of_another_run_of_the_system_count_for_nothing(
         pass
     assert isinstance(store.disk, RecordingDisk)
     cut = store.disk.image(Loss.EVERYTHING, Random(0))
-    cut.open(f"{ROOT}/queueFiles", create_size_bytes=0).pwrite(store.disk.read_bytes(f"{ROOT}/queueFiles"), 0)
+    notes = cut.open(f"{ROOT}/queueFiles", create_size_bytes=0)
+    notes.truncate(0)
+    notes.pwrite(store.disk.read_bytes(f"{ROOT}/queueFiles"), 0)
+    notes.fdatasync()
+    cut.sync_directory(ROOT)
+    return cut
+
+
+def test_after_a_power_cut_a_note_that_no_checkpoint_vouches_for_counts_for_nothing(
+    disk: RecordingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = cut_without_the_log(disk)
     caplog.clear()
     again = opened(cut)
     assert "event=log-replayed-again" not in caplog.text
     assert put(again, "new").queue_offset == 0
+
+
+def test_such_a_note_counts_for_nothing_after_a_second_power_cut(disk: RecordingDisk) -> None:
+    """The log has grown meanwhile, and the checkpoint vouches for another record in the place of the noted one."""
+    cut = cut_without_the_log(disk)
+    store = opened(cut)
+    put(store, "U")
+    put(store, "U")
+    store.commit()
+    store.flush()
+    cut_again = cut.image(Loss.EVERYTHING, Random(0))
+    assert put(opened(cut_again), "new").queue_offset == 0
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
+def test_after_a_power_cut_the_notes_that_the_checkpoint_vouches_for_count(
+    disk: RecordingDisk, *, is_killed: bool
+) -> None:
+    """A queue whose only file was gone went on at 0: of queues made since the start, notes told, and those were never
+    brought to the device."""
+    disk.can_sync_file_system = False
+    assert opened(disk).close()  # so there is a checkpoint
+    store = filled(disk)
+    if is_killed:
+        store.abandon()
+        store = opened(disk)
+    store.flush()
+    cut = disk.image(Loss.EVERYTHING, Random(0))
+    remove_files(cut, "T", 1, (0, 1, 2, 3))
+    assert_whole(opened(cut), COUNT)
 
 
 def test_notes_of_records_that_the_log_does_not_have_are_dropped(
