@@ -92,7 +92,7 @@ class EventLog:
             self._end += len(record)
             self._next_number += 1
             self._record_count += 1
-            if self._record_count >= self._snapshot_after_records:
+            if self._record_count % self._snapshot_after_records == 0:
                 self._shorten(after)
         except OSError as error:
             kept(storage_error(error, "cannot write the controller's log", self._path))
@@ -106,7 +106,8 @@ class EventLog:
         self._file = self._lock = None
 
     def _shorten(self, sets: BrokerSets) -> None:
-        """While there is no room for a new file, the log goes on as it is: it has the events already."""
+        """If there is no room for a new file, the log goes on as it is: it has the events already. The next try is as
+        many records later."""
         try:
             new = self._snapshot(sets)
         except OSError as error:
