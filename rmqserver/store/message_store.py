@@ -264,8 +264,9 @@ class MessageStore:
         """From here on, queues may be rebuilt from the start of the log. A process killed meanwhile leaves some queues
         with their newest units and others with none, so no mark on the disk may call them whole."""
         if not self.read_only:
-            checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
+            # First: a store that is closed and has such a checkpoint is taken for another broker's.
             self.directory.mark_running(0)
+            checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
             self.queues.ends.keep_as_notes()
 
     def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:

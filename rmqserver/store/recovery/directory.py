@@ -77,8 +77,8 @@ class StoreDirectory:
     def mark_running(self, dispatched_offset: int) -> None:
         file = self._disk.open(self._abort, create_size_bytes=0)
         head = f"{os.getpid()}\n{self._disk.kept_id(self._abort)}\n".encode()
-        file.truncate(0)
-        file.pwrite(head + b"%020d\n" % dispatched_offset, 0)
+        file.pwrite(lines := head + b"%020d\n" % dispatched_offset, 0)
+        file.truncate(len(lines))  # not before: an empty file says that the store is not one of ours
         file.fdatasync()
         self._disk.sync_directory(self.root)
         self._running = file, len(head)

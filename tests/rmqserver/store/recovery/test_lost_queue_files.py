@@ -299,6 +299,33 @@ def test_first_files_that_have_expired_are_not_missed(
     assert "event=log-replayed-again" not in caplog.text
 
 
+def killed_behind_a_checkpoint(disk: RecordingDisk) -> None:
+    """Only the notes tell of the queues, and the checkpoint vouches for them."""
+    assert opened(disk).close()
+    store = filled(disk)
+    store.flush()
+    store.abandon()
+
+
+@pytest.mark.parametrize("ended", [closed, killed_later, killed_with_more, killed_behind_a_checkpoint])
+@pytest.mark.parametrize("loss", [Loss.NOTHING, Loss.NAMES, Loss.DATA, Loss.EVERYTHING], ids=lambda loss: loss.name)
+def test_a_start_that_is_crashed_while_it_looks_forgets_no_lost_file(
+    disk: RecordingDisk, ended: Callable[[RecordingDisk], None], loss: Loss
+) -> None:
+    """The checkpoint vouched for nothing any more, and ``abort`` did not say yet that a broker of ours runs: the next
+    start took the store for another broker's, and a queue without files for a new one."""
+    ended(disk)
+    disk.sync_file_system(ROOT)
+    remove_files(disk, "T", 1, (0, 1, 2, 3))
+    images: list[RecordingDisk] = []
+    disk.on_change = lambda: images.append(disk.image(loss, Random(0)))
+    opened(disk)
+    disk.on_change = None
+    assert len(images) > 5
+    for image in images:
+        assert_whole(opened(image), COUNT)
+
+
 def test_a_queue_whose_messages_have_expired_goes_on_at_its_offset(disk: RecordingDisk) -> None:
     closed(disk)
     remove_files(disk, "T", 1, (0, 1, 2, 3))
