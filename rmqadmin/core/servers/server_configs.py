@@ -13,7 +13,7 @@ from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import ask_addrs
 from rmqadmin.core.units import perm_of_letters
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 
 _KEY_WIDTH = 50
@@ -95,7 +95,17 @@ def read_configs(
 
 
 class PassedOverError(RocketMQError):
-    """The server answered with success and kept its old value."""
+    """The server answered with success and has another value."""
+
+
+_BOOLEANS = ("true", "false")
+
+
+def _is_same(value: str, wanted: str) -> bool:
+    """Whether both are one value: a server writes ``TRUE`` and ``048`` in its own way."""
+    if value.isdecimal() and wanted.isdecimal():
+        return int(value) == int(wanted)
+    return value.lower() == wanted.lower()
 
 
 def plan_property(
@@ -113,7 +123,8 @@ def plan_property(
     """Plans one property of one server. It is read back afterwards, because servers report success for properties that
     they do not know or understand. Without ``is_checked`` it is not, as in mqadmin. ``listing`` is the command that
     shows the properties, ``undo`` the words of the command that sets them, without property and value. NotFoundError if
-    the server has no such property."""
+    the server has no such property, UsageError for a word in place of true or false: Apache's servers take it for
+    false."""
 
     now = read(addr, with_own_defaults=True)
     before = now.get(key)
@@ -121,13 +132,16 @@ def plan_property(
         meant = did_you_mean(key, now)
         lists = f"`{listing}` lists them."
         raise NotFoundError(f"the {name} has no property {key}", hint=f"{meant} {lists}" if meant else lists)
+    if is_checked and before in _BOOLEANS and value.lower() not in _BOOLEANS:
+        raise UsageError(f"{key} is true or false, and not {value!r}")
     changes = [FieldChange(key, before, value)] if before != value else []
 
     def act() -> None:
         write(addr, {key: value})
-        after = read(addr, with_own_defaults=True).get(key) if is_checked and changes else value
-        if after == before and value.lower() != (before or "").lower():
-            raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
+        after = read(addr, with_own_defaults=True).get(key) if is_checked and changes else None
+        if after is not None and not _is_same(after, value):
+            said = "stays" if after == before else "is now"
+            raise PassedOverError(f"the {name} does not take {value!r} for {key}: it {said} {after!r}")
 
     back = None if before is None else [[*undo, "-k", key, "-v", before]]
     return Step(addr, "change" if changes else "keep", changes, act, back)
