@@ -24,6 +24,7 @@ from fuzz.core_targets import (
 from fuzz.gate_target import gate
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import decode_line_untrusted, read_packed_untrusted
+from rmqproto import attributes
 from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList, TopicRoute
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
@@ -47,7 +48,6 @@ from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.trace import parse_trace_untrusted
 from rmqproto.wire import fastjson, header_binary, header_json
 from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
-from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2

@@ -128,6 +128,10 @@ def is_system_group(group: str) -> bool:
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
+SYSTEM_TOPIC_PROBLEM = "The topic[{}] is conflict with system topic."
+"""Why a broker neither makes, changes nor deletes a topic of its own, in Apache's words."""
+
+
 def topic_problem(topic: str) -> str | None:
     """The reason why a broker refuses this topic name, in Apache's words; None if it is legal."""
     if not topic.strip():

@@ -134,7 +134,9 @@ class Step(msgspec.Struct, frozen=True):
     """One planned change of one server. ``act`` raises RocketMQError. ``undo`` reverses it: entries of a file, or
     commands, each as a list of words; None if it cannot be undone. ``failure``: why it could not even be planned; it is
     then skipped. ``warnings``: what the user should know before. ``plan_back`` plans what those commands do, for a
-    program that offers it at once; None where only commands do."""
+    program that offers it at once; None where only commands do. ``foretold``: how the server will refuse it, by the
+    rules of Apache RocketMQ 5.5.0. A dry run shows it; the step is taken all the same, as other versions have
+    others."""
 
     target: str
     action: str
@@ -144,6 +146,7 @@ class Step(msgspec.Struct, frozen=True):
     failure: RocketMQError | None = None
     warnings: list[str] = []
     plan_back: Callable[[AdminClient], list[Step]] | None = None
+    foretold: RocketMQError | None = None
 
 
 class ChangeRow(Row, frozen=True):
@@ -232,6 +235,7 @@ def unless_refused(steps: Sequence[Step], after: Sequence[Step]) -> list[Step]:
     """All steps. Those ``after`` are not taken once a server has refused one of ``steps``: a topic that a broker keeps
     must keep its route, and one that it did not make has no order."""
     refusals = [step.failure for step in steps if isinstance(step.failure, RefusedError)]
+    foretold = [step.foretold for step in steps if isinstance(step.foretold, RefusedError)]
 
     def noting(act: Callable[[], object]) -> object:
         try:
@@ -240,22 +244,20 @@ def unless_refused(steps: Sequence[Step], after: Sequence[Step]) -> list[Step]:
             refusals.append(error)
             raise
 
+    def not_taken(why: RefusedError) -> NotTakenError:
+        return NotTakenError(f"not tried, because {why.address or 'a server'} refused")
+
     def unless(act: Callable[[], object]) -> object:
         if refusals:
-            raise NotTakenError(f"not tried, because {refusals[0].address or 'a server'} refused")
+            raise not_taken(refusals[0])
         return act()
+
+    expected = next(map(not_taken, [*refusals, *foretold]), None)
 
     return [
         *(msgspec.structs.replace(step, act=partial(noting, step.act)) for step in steps),
-        *(msgspec.structs.replace(step, act=partial(unless, step.act)) for step in after),
+        *(msgspec.structs.replace(step, act=partial(unless, step.act), foretold=expected) for step in after),
     ]
-
-
-def foretell_refusal(admin: AdminClient, addr: str, problem: str | None) -> None:
-    """Raises RefusedError in a dry run, if a broker would refuse the name because of ``problem``. A dry run sends
-    nothing that the broker could refuse itself."""
-    if problem is not None and admin.read_only:
-        raise RefusedError(ResponseCode.INVALID_PARAMETER, problem, address=addr)
 
 
 def not_planned(addr: str, error: RocketMQError) -> Step:
@@ -334,7 +336,7 @@ def rows_of(steps: Sequence[Step], errors: Sequence[RocketMQError | None], *, dr
 def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
     """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
     they can be undone; KeyboardInterrupt if none was. Without an undo file: ``core.manifests.undo`` has those."""
-    taken = Taken([step.failure for step in steps]) if dry_run else take(steps)
+    taken = Taken([step.failure or step.foretold for step in steps]) if dry_run else take(steps)
     failure = taken.failure()
     if failure is not None:
         raise failure

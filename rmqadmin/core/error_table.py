@@ -211,6 +211,8 @@ _HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
         ),
     ],
     C.NO_PERMISSION: [
+        (r"config in black list", "Only the server's file of settings changes this property, at its start."),
+        (r"retry topic is not allowed to set mode", "Set the mode of the topic itself: its retries follow."),
         (
             r"username cannot be null",
             "This server serves known users only: give -ak and -sk, or use a context that refers to keys.",

@@ -6,7 +6,7 @@ Fields that an entry leaves out stay as they are on a broker that knows the name
 defaults.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -18,10 +18,12 @@ from rmqadmin.core.files import read_text
 from rmqadmin.core.mqadmin_text import java_bool, java_map, java_text
 from rmqadmin.core.names import check_nested, unknown_field
 from rmqadmin.core.units import parse_perm, perm_of_letters
+from rmqproto.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute, alter
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode, perm_text
-from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.errors import NotFoundError, ProtocolError, RefusedError, UsageError
+from rmqproto.names import SYSTEM_TOPIC_PROBLEM, group_problem, is_system_topic, topic_problem
 
 C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
 
@@ -34,10 +36,9 @@ def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Ste
     before = read_topic(admin, addr, topic)
     if before is None:
         raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")
-    changes = [FieldChange("perm", before.perm, perm)] if before.perm != perm else []
     request = msgspec.structs.replace(before, perm=perm, attributes={})  # attributes are changes: none here
-    back = WayBack("topics", {topic: {"perm": before.perm}})
-    return Step(addr, "change" if changes else "keep", changes, lambda: admin.create_topic(addr, request), back), before
+    step = plan_config(TOPICS, addr, topic, before, request, admin.create_topic)
+    return msgspec.structs.replace(step, undo=WayBack("topics", {topic: {"perm": before.perm}})), before
 
 
 def topic_fields(config: TopicConfig) -> dict[str, Any]:
@@ -139,19 +140,35 @@ def _policy_text(name: str, policy: dict[str, Any] | None) -> str | None:
 
 class ListKind(msgspec.Struct, Generic[C], frozen=True):
     """A kind of object that there are lists of. ``section`` holds the entries in a file for `apply`, ``table_field`` in
-    one of `exportMetadata`. ``fields`` describe a change. ``words`` parse the fields that people may also write in
-    words; None for a text that is not such a word."""
+    one of `exportMetadata`. ``fields`` describe a change. ``name_problem`` and ``attributes``: the rules of brokers.
+    ``words`` parse the fields that people may also write in words; None for a text that is not such a word."""
 
     config_type: type[C]
     section: str
     name_field: str
     table_field: str
     fields: Callable[[C], dict[str, Any]]
+    name_problem: Callable[[str], str | None]
+    attributes: Mapping[str, Attribute]
     words: Mapping[str, Callable[[str], Any]] = {}
 
 
-TOPICS = ListKind(TopicConfig, "topics", "topicName", "topicConfigTable", topic_fields, {"perm": perm_of_letters})
-GROUPS = ListKind(SubscriptionGroupConfig, "groups", "groupName", "subscriptionGroupTable", group_fields)
+def _system_topic_problem(topic: str) -> str | None:
+    return SYSTEM_TOPIC_PROBLEM.format(topic) if is_system_topic(topic) else None
+
+
+def _topic_problem(topic: str) -> str | None:
+    return topic_problem(topic) or _system_topic_problem(topic)
+
+
+TOPICS = ListKind(
+    TopicConfig, "topics", "topicName", "topicConfigTable", topic_fields, _topic_problem, TOPIC_ATTRIBUTES,
+    {"perm": perm_of_letters},
+)  # fmt: skip
+GROUPS = ListKind(
+    SubscriptionGroupConfig, "groups", "groupName", "subscriptionGroupTable", group_fields, group_problem,
+    GROUP_ATTRIBUTES,
+)  # fmt: skip
 
 _COUNTS = ("readQueueNums", "writeQueueNums", "retryQueueNums")
 Entries = dict[str, dict[str, Any]]
@@ -229,6 +246,7 @@ def plan_list(
     requests: list[C] = []
     changes: list[FieldChange] = []
     warnings: list[str] = []
+    foretold: list[RefusedError] = []
     way_back = WayBack(kind.section)
     for name, entry in entries.items():
         now = before.get(name)
@@ -239,12 +257,16 @@ def plan_list(
         if differing:
             requests.append(request)
             warnings += warn(now, after)
+            foretold += _foretold(kind, addr, name, now, request)
             way_back.entries[name] = None if now is None else entry_back(kind, now, after)
             was = None if now is None else {field: old.get(field) for field in differing}
             changes.append(FieldChange(name, was, {field: new.get(field) for field in differing}))
     is_new = bool(changes) and all(change.before is None for change in changes)
     act = partial(create, addr, requests) if requests else lambda: None
-    return Step(addr, action(None if is_new else before, changes), changes, act, way_back, warnings=warnings)
+    return Step(
+        addr, action(None if is_new else before, changes), changes, act, way_back, warnings=warnings,
+        foretold=next(iter(foretold), None),
+    )  # fmt: skip
 
 
 def plan_config(
@@ -262,7 +284,18 @@ def plan_config(
     changes = differences(None if before is None else kind.fields(before), kind.fields(after))
     back = WayBack(kind.section, {name: None if before is None else entry_back(kind, before, after)})
     act, warnings = partial(create, addr, request), warn(before, after)
-    return Step(addr, action(before, changes), changes, act, back, warnings=warnings)
+    foretold = next(_foretold(kind, addr, name, before, request), None)
+    return Step(addr, action(before, changes), changes, act, back, warnings=warnings, foretold=foretold)
+
+
+def _foretold(kind: ListKind[C], addr: str, name: str, before: C | None, request: C) -> Iterator[RefusedError]:
+    """How a broker refuses the request, if it does by its own rules."""
+    if problem := kind.name_problem(name):
+        yield RefusedError(ResponseCode.INVALID_PARAMETER, problem, address=addr)
+    try:
+        alter(kind.attributes, None if before is None else before.attributes, request.attributes)
+    except ProtocolError as error:
+        yield RefusedError(ResponseCode.SYSTEM_ERROR, str(error), address=addr)
 
 
 def plan_deletion(kind: ListKind[C], addr: str, name: str, before: C | None, act: Callable[[], None]) -> Step:
@@ -270,7 +303,9 @@ def plan_deletion(kind: ListKind[C], addr: str, name: str, before: C | None, act
     if before is None:
         return Step(addr, KEEP, [], act)
     back = WayBack(kind.section, {name: entry_of(kind, before)})
-    return Step(addr, "delete", differences(kind.fields(before), None), act, back)
+    problem = _system_topic_problem(name) if isinstance(before, TopicConfig) else None
+    foretold = RefusedError(ResponseCode.INVALID_PARAMETER, problem, address=addr) if problem else None
+    return Step(addr, "delete", differences(kind.fields(before), None), act, back, foretold=foretold)
 
 
 def after_request(before: C | None, request: C) -> C:

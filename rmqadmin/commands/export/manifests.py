@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
+import msgspec
+
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, Masters, NamedCluster
 from rmqadmin.cli.options.common_options import Value, option
@@ -76,7 +78,11 @@ def planned(
             f"--prune {prune}: that is not the cluster of -c", hint="It deletes, so type the cluster's full name."
         )
     brokers = brokers_of(call.admin, manifest, broker_addr, cluster_name)
-    return plan(call.admin, manifest, brokers, prune=prune is not None)
+    steps = plan(call.admin, manifest, brokers, prune=prune is not None)
+    if call.dry_run:
+        return steps
+    # What is foretold is neither a difference, nor a reason not to try.
+    return [msgspec.structs.replace(one, step=msgspec.structs.replace(one.step, foretold=None)) for one in steps]
 
 
 FileText = Annotated[TextFormat, option("--format", "Format of the file; `apply` reads both.")]

@@ -15,11 +15,19 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each, unless_refused
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost, plan_group
 from rmqadmin.core.names import check_nested
-from rmqadmin.core.topic_and_group_configs import GROUPS, group_config_text, parse_attributes, plan_list, read_entries
+from rmqadmin.core.topic_and_group_configs import (
+    GROUPS,
+    group_config_text,
+    parse_attributes,
+    plan_list,
+    read_entries,
+    read_topic,
+)
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.names import RETRY_PREFIX
 from rmqproto.wording import counted
 
 
@@ -165,7 +173,13 @@ def set_consume_mode(
         if before is not None:
             now = ["-m", before.mode, "-q", str(before.pop_share_queue_num)]
             back = [["setConsumeMode", "-b", addr, "-t", topic_name, "-g", group_name, *now]]
-        return Step(addr, "change" if changes else "keep", changes, act, back)
+        foretold = None
+        if topic_name.startswith(RETRY_PREFIX):
+            remark = "retry topic is not allowed to set mode"
+            foretold = RefusedError(ResponseCode.NO_PERMISSION, remark, address=addr)
+        elif call.dry_run and read_topic(call.admin, addr, topic_name) is None:
+            foretold = RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic_name}] not exist", address=addr)
+        return Step(addr, "change" if changes else "keep", changes, act, back, foretold=foretold)
 
     return change(call, plan_each(where.addrs(call.admin), plan), lambda done: "".join(map(line.format, done)) + tail)
 

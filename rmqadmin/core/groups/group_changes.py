@@ -8,12 +8,12 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import KEEP, Step, foretell_refusal, plan_each, unless_refused
+from rmqadmin.core.changes import KEEP, Step, plan_each, unless_refused
 from rmqadmin.core.topic_and_group_configs import GROUPS, plan_config, plan_deletion, read_topic
 from rmqadmin.core.topics.topic_changes import messages_in
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
-from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, group_problem, retry_topic
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
 from rmqproto.wording import counted
 
 
@@ -34,8 +34,6 @@ def plan_group(
     """The step for one broker, and the configuration requested there. ``said``: values by field name; unset fields stay
     or, with ``replace``, return to their defaults. ``signed``: changes of attributes."""
     before = admin.all_groups(addr).subscription_group_table.get(group)
-    if before is None:
-        foretell_refusal(admin, addr, group_problem(group))
     base = new_group(group) if replace or before is None else before
     request = msgspec.structs.replace(base, **said, attributes=signed)
     return plan_config(GROUPS, addr, group, before, request, admin.create_group), request

@@ -30,7 +30,6 @@ from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
-from rmqproto.names import group_problem, topic_problem
 
 T = TypeVar("T")
 C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
@@ -71,11 +70,6 @@ class ObjectKind(Generic[T]):
 
     def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: T) -> Step:
         raise NotImplementedError
-
-
-_NAME_PROBLEMS = {TOPICS.section: topic_problem, GROUPS.section: group_problem}
-"""Why a broker would refuse to create an object of this name. Raised before anything is changed, because every broker
-would refuse it."""
 
 
 class ConfigKind(ObjectKind[C]):
@@ -121,8 +115,8 @@ class ConfigKind(ObjectKind[C]):
         return values
 
     def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: C | None) -> Step:
-        if before is None and (problem := _NAME_PROBLEMS[self.section](name)):
-            raise UsageError(problem)
+        if before is None and (problem := self._kind.name_problem(name)):
+            raise UsageError(problem)  # before anything is changed, because every broker would refuse it
         request = wanted(self._kind, {self._kind.name_field: name, **values}, before, replace=False)
         create, warn = partial(self._create, admin), partial(self._warn, admin, addr)
         return plan_config(self._kind, addr, name, before, request, create, warn)

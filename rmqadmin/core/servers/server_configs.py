@@ -13,7 +13,8 @@ from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import ask_addrs
 from rmqadmin.core.units import perm_of_letters
-from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 
 _KEY_WIDTH = 50
@@ -99,6 +100,8 @@ class PassedOverError(RocketMQError):
 
 
 _BOOLEANS = ("true", "false")
+_BLACK_LIST = ("configBlackList", "rocketmqHome")
+"""Properties that no server lets anybody change. The value of the first names further ones."""
 
 
 def _is_same(value: str, wanted: str) -> bool:
@@ -144,7 +147,10 @@ def plan_property(
             raise PassedOverError(f"the {name} does not take {value!r} for {key}: it {said} {after!r}")
 
     back = None if before is None else [[*undo, "-k", key, "-v", before]]
-    return Step(addr, "change" if changes else "keep", changes, act, back)
+    foretold = None
+    if key in {*_BLACK_LIST, *now.get(_BLACK_LIST[0], "").split(";")}:
+        foretold = RefusedError(ResponseCode.NO_PERMISSION, "Can not update config in black list.", address=addr)
+    return Step(addr, "change" if changes else "keep", changes, act, back, foretold=foretold)
 
 
 _PERMISSION = "brokerPermission"

@@ -11,7 +11,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import Step, all_keep, foretell_refusal, plan_each, unless_refused
+from rmqadmin.core.changes import Step, all_keep, plan_each, unless_refused
 from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
 from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic
@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
-from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wording import counted
 
 _TOLD_MAX = 8
@@ -174,8 +174,6 @@ class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
 def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool = False) -> tuple[Step, TopicConfig]:
     """The step for one broker, and the configuration requested there."""
     before = read_topic(admin, addr, wish.topic)
-    if before is None:
-        foretell_refusal(admin, addr, topic_problem(wish.topic))
     defaults = TopicConfig(
         topic_name=wish.topic, read_queue_nums=QUEUE_NUMS_DEFAULT, write_queue_nums=QUEUE_NUMS_DEFAULT
     )

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from rmqproto import names
+from rmqproto.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqproto.bodies.base import DataVersion, MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
@@ -20,10 +21,9 @@ from rmqproto.headers.tables import AllGroupsHeader, AllTopicsHeader, TopicConfi
 from rmqproto.names import group_problem
 from rmqproto.wire.fastjson import ObjectMap, loads_untrusted
 from rmqserver.broker.stats import BrokerStats, store_time_ms
-from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
-from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.broker.tables.topics import TopicTable, check_served
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
@@ -76,7 +76,7 @@ class TopicAdmin:
 
     def _check_not_system(self, topic: str) -> None:
         if self._config.validate_system_topic_when_update_topic and self._topics.is_system(topic):
-            raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+            raise Refused(ResponseCode.INVALID_PARAMETER, names.SYSTEM_TOPIC_PROBLEM.format(topic))
 
     def _altered(self, wanted: TopicConfig, changes: dict[str, str]) -> TopicConfig:
         """``wanted`` with the topic's present attributes, changed by ``changes``."""
@@ -87,6 +87,7 @@ class TopicAdmin:
                 raise Refused(ResponseCode.INVALID_PARAMETER, f"queueNums {queue_nums} not in [0, {QUEUE_NUMS_MAX}]")
         found = self._topics.get(wanted.topic_name)
         attributes = alter(TOPIC_ATTRIBUTES, found.attributes if found is not None else None, changes)
+        check_served(changes)
         altered: TopicConfig = msgspec.structs.replace(wanted, attributes=attributes)
         return altered
 

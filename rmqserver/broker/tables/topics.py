@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqproto import names
+from rmqproto.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import PERM_INHERIT, PERM_MAX, PERM_READ_WRITE, perm_text
-from rmqproto.errors import StorageError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message.sys_flag import UNIT
-from rmqserver.broker.tables.attributes import served_otherwise
 from rmqserver.broker.tables.config_table import ConfigTable
 
 if TYPE_CHECKING:
@@ -26,6 +26,25 @@ log = logging.getLogger(__name__)
 
 BENCHMARK_QUEUE_NUMS = 1024
 CLUSTER_TOPIC_QUEUE_NUMS = 16
+
+_INSTEAD = {
+    f"{QUEUE_TYPE}=BatchCQ": "leave queue.type out, and batches are stored and read message by message",
+    f"{CLEANUP_POLICY}=COMPACTION": "leave cleanup.policy out, and let consumers keep the last message of each key",
+}
+"""Attributes that ask for queues which this broker does not write, and what to do instead. A topic that claims to be
+compacted and is not would mislead its owner."""
+
+
+def served_otherwise(attributes: Mapping[str, str]) -> list[str]:
+    """Those of a topic from an Apache broker."""
+    return [each for each in _INSTEAD if each in {f"{name}={value}" for name, value in attributes.items()}]
+
+
+def check_served(changes: Mapping[str, str]) -> None:
+    """ProtocolError for a change of attributes that asks for one of them."""
+    for signed, value in changes.items():
+        if instead := _INSTEAD.get(f"{signed[1:]}={value}"):
+            raise ProtocolError(f"value {value} is not supported by this broker: {instead}")
 
 
 def config_text(config: TopicConfig) -> str:

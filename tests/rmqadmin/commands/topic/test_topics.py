@@ -269,14 +269,48 @@ def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Fre
 
 
 @pytest.mark.parametrize(
-    "command", ["updateTopic -t 'a b'", "updateSubGroup -g 'a b'", "updateTopic -t " + "x" * 128]
-)  # fmt: skip
-def test_a_dry_run_refuses_a_name_that_brokers_refuse(rmqadmin: Rmqadmin, command: str) -> None:
-    """A dry run used to announce that the topic would be created."""
+    ("command", "status"),
+    [
+        ("updateTopic -t 'a b'", 1),
+        ("updateTopic -t " + "x" * 128, 1),
+        ("updateTopic -t TBW102", 1),
+        ("updateTopic -t rmq_sys_mine", 1),
+        ("updateTopic -t NEW -a +no.such=1", 1),
+        ("updateTopic -t NEW -a=-message.type", 1),
+        ("updateTopic -t NEW -a +message.type=WRONG -o true", 1),
+        ("updateTopic -t THERE -a +message.type=WRONG", 1),
+        ("updateTopic -t THERE -a +queue.type=SimpleCQ", 1),
+        ("updateTopic -t THERE -a=-reserve.time", 1),
+        ("updateTopicPerm -t SELF_TEST_TOPIC -p R", 1),
+        ("updateTopicList -f FILE", 1),
+        ("deleteTopic -t TBW102", 1),
+        ("topic delete SELF_TEST_TOPIC --yes", 1),
+        ("updateSubGroup -g 'a b'", 1),
+        ("updateSubGroup -g G --attributes +priority.factor=999", 1),
+        ("setConsumeMode -t %RETRY%G -g G -m POP", 4),
+        ("setConsumeMode -t NEW -g G -m POP", 5),
+        ("updateBrokerConfig -k rocketmqHome -v /tmp", 4),
+        ("updateBrokerConfig -k configBlackList -v x", 4),
+    ],
+)
+def test_a_dry_run_foretells_what_brokers_refuse_by_their_rules(
+    rmqadmin: Rmqadmin, fresh: Fresh, tmp_path: Path, command: str, status: int
+) -> None:
+    """A dry run used to announce that it would be done."""
+    there = fresh("DryTopic")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", there)
+    (tmp_path / "list.json").write_text(f'[{{"topicName":"{there}","perm":4}},{{"topicName":"rmq_sys_mine"}}]')
+    for word, meant in (("NEW", fresh("DryNew")), ("THERE", there), ("FILE", str(tmp_path / "list.json"))):
+        command = command.replace(f" {word}", f" {meant}")
     words = (*shlex.split(command), "-c", CLUSTER)
     dry, real = rmqadmin(*words, "--dry-run"), rmqadmin(*words)
-    assert (dry.status, dry.out, dry.err) == (real.status, real.out, real.err)
-    assert dry.status == 1
+    assert (dry.status, dry.out, said(dry)) == (real.status, real.out, said(real))
+    assert dry.status == status
+
+
+def said(ran: Ran) -> list[str]:
+    """What went wrong, without how to undo what may have been done."""
+    return [line for line in ran.err.splitlines() if line.startswith("rmqadmin: error: ")]
 
 
 @pytest.mark.parametrize("command", ["deleteTopic -t", "topic delete --yes"])

@@ -6,11 +6,11 @@ import pytest
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import StorageError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.broker.tables.consumer_offsets import VERSION_STEP, ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
-from rmqserver.broker.tables.topics import TopicTable, config_text
+from rmqserver.broker.tables.topics import TopicTable, check_served, config_text, served_otherwise
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -226,3 +226,27 @@ def test_after_a_power_cut_no_group_is_ahead_of_its_queues(tmp_path: Path) -> No
     assert kept.offsets.committed_table == {"T@G": {0: 3, 1: 2}, "Gone@G": {0: 0}}
     assert kept.offsets.pull_offset("G", "T", 0) == 3
     kept.stop()
+
+
+def test_what_an_apache_topic_asks_for_and_is_not_served() -> None:
+    assert served_otherwise({"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}) == [
+        "queue.type=BatchCQ",
+        "cleanup.policy=COMPACTION",
+    ]
+    assert served_otherwise({"queue.type": "SimpleCQ", "cleanup.policy": "DELETE", "message.type": "FIFO"}) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "instead"),
+    [
+        ({"+queue.type": "BatchCQ"}, "leave queue.type out, and batches are stored and read message by message"),
+        (
+            {"+message.type": "FIFO", "+cleanup.policy": "COMPACTION"},
+            "leave cleanup.policy out, and let consumers keep the last message of each key",
+        ),
+    ],
+)
+def test_what_is_not_served_is_refused_with_what_to_do_instead(change: dict[str, str], instead: str) -> None:
+    check_served({"+queue.type": "SimpleCQ", "-cleanup.policy": ""})
+    with pytest.raises(ProtocolError, match=f" is not supported by this broker: {instead}$"):
+        check_served(change)

@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqproto.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqproto.errors import ProtocolError
-from rmqserver.broker.tables.attributes import (
-    GROUP_ATTRIBUTES,
-    TOPIC_ATTRIBUTES,
-    alter,
-    parse_untrusted,
-    served_otherwise,
-)
 from tests.support.quick import in_one_test
 
 TWICE = "alter duplication key. key: "
@@ -69,18 +63,6 @@ def test_no_change_keeps_what_is_there_even_if_we_do_not_know_it() -> None:
     (None, {"+reserve.time": "x"}, 'For input string: "x"'),
     (None, {"+reserve.time": "1_0"}, 'For input string: "1_0"'),
     (None, {"+cleanup.policy": "x"}, "value is not in set: [DELETE, COMPACTION]"),
-    (
-        None,
-        {"+queue.type": "BatchCQ"},
-        "value BatchCQ is not supported by this broker: leave queue.type out, and batches are stored and read "
-        "message by message",
-    ),
-    (
-        None,
-        {"+cleanup.policy": "COMPACTION"},
-        "value COMPACTION is not supported by this broker: leave cleanup.policy out, and let consumers keep the "
-        "last message of each key",
-    ),
 )
 def test_a_topics_attribute_is_refused(current: dict[str, str] | None, changes: dict[str, str], remark: str) -> None:
     with pytest.raises(ProtocolError) as refused:
@@ -102,11 +84,3 @@ def test_any_text_is_changes_or_a_refusal(text: str) -> None:
         alter(TOPIC_ATTRIBUTES, {}, changes)
     except ProtocolError:
         pass
-
-
-def test_what_an_apache_topic_asks_for_and_is_not_served() -> None:
-    assert served_otherwise({"queue.type": "BatchCQ", "cleanup.policy": "COMPACTION"}) == [
-        "queue.type=BatchCQ",
-        "cleanup.policy=COMPACTION",
-    ]
-    assert served_otherwise({"queue.type": "SimpleCQ", "cleanup.policy": "DELETE", "message.type": "FIFO"}) == []

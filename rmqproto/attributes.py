@@ -1,16 +1,12 @@
 """Attributes of topics and groups: their names, their values, and how a request changes them
-(``AttributeParser``, ``AttributeUtil``, ``TopicAttributes``, ``SubscriptionGroupAttributes``, 5.5.0).
-
-Two values that Apache accepts are refused: ``queue.type=BatchCQ`` and ``cleanup.policy=COMPACTION`` ask for queues that
-this broker does not write. A topic that claims to be compacted and is not would mislead its owner.
-"""
+(``AttributeParser``, ``AttributeUtil``, ``TopicAttributes``, ``SubscriptionGroupAttributes``, 5.5.0): for brokers,
+which refuse what is against them, and for tools, which foretell that."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from rmqproto.codes import MESSAGE_TYPE, TopicMessageType
 from rmqproto.errors import ProtocolError
@@ -26,13 +22,10 @@ class Attribute:
     is_changeable: bool = True
 
 
-def _one_of(*values: str, instead: Mapping[str, str] = MappingProxyType({})) -> Check:
-    """Accepts ``values``, which are in the order in which Apache's hash set prints them. Values in ``instead`` are
-    known but refused, with what to do instead."""
+def _one_of(*values: str) -> Check:
+    """Accepts ``values``, which are in the order in which Apache's hash set prints them."""
 
     def check(value: str) -> str | None:
-        if value in instead:
-            return f"value {value} is not supported by this broker: {instead[value]}"
         return None if value in values else f"value is not in set: [{', '.join(values)}]"
 
     return check
@@ -56,26 +49,10 @@ def _anything(value: str) -> str | None:
 
 
 QUEUE_TYPE, CLEANUP_POLICY = "queue.type", "cleanup.policy"
-
-_INSTEAD = {
-    "BatchCQ": "leave queue.type out, and batches are stored and read message by message",
-    "COMPACTION": "leave cleanup.policy out, and let consumers keep the last message of each key",
-}
-
-
-def served_otherwise(attributes: Mapping[str, str]) -> list[str]:
-    """The attributes of a topic from an Apache broker that ask for queues which this broker does not write."""
-    return [
-        f"{name}={value}"
-        for name in (QUEUE_TYPE, CLEANUP_POLICY)
-        if (value := attributes.get(name)) is not None and value in _INSTEAD
-    ]
-
-
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     MESSAGE_TYPE: Attribute(_one_of(*TopicMessageType)),
-    QUEUE_TYPE: Attribute(_one_of("SimpleCQ", "BatchCQ", instead=_INSTEAD), is_changeable=False),
-    CLEANUP_POLICY: Attribute(_one_of("DELETE", "COMPACTION", instead=_INSTEAD), is_changeable=False),
+    QUEUE_TYPE: Attribute(_one_of("SimpleCQ", "BatchCQ"), is_changeable=False),
+    CLEANUP_POLICY: Attribute(_one_of("DELETE", "COMPACTION"), is_changeable=False),
     "reserve.time": Attribute(_between(-1, LONG_MAX)),
     "lite.topic.expiration": Attribute(_between(-1, 43_200)),
 }
