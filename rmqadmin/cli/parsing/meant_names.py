@@ -69,9 +69,10 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
         if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", str(error)):
             continue  # something else is missing, such as a user, or a cluster whose name has this one in it
         if kind == "topic" and is_system_topic(name):
-            continue  # nobody mistypes these: they are defaults of options
+            continue  # nobody mistypes these, or means them: they are defaults of options
         known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}
-        meant = None if name in known else did_you_mean(name, sorted(known))
+        usual = sorted(each for each in known if not is_system_topic(each))
+        meant = None if name in known else did_you_mean(name, usual)
         if meant is not None:
             said = diagnostics.hint(error) or ""
             error.hint = said if meant in said else f"{meant} {said}".rstrip()

@@ -60,6 +60,11 @@ def test_a_name_inside_that_of_what_is_missing_is_not_corrected(rmqadmin: Rmqadm
     assert "Did you mean" not in ran.err
 
 
+def test_a_brokers_own_topic_is_never_meant(rmqadmin: Rmqadmin) -> None:
+    """`-p LiteTopic` had the hint "Did you mean SELF_TEST_TOPIC?"."""
+    assert "Did you mean" not in rmqadmin("topicRoute", "-t", "SELFTESTTOPIC", status=5).err
+
+
 @pytest.mark.parametrize("typed", ["DefaultClustr", "“DefaultCluster”"])
 @pytest.mark.parametrize("command", ["updateTopic -t T", "updateStaticTopic -t T -qn 4"])
 def test_the_cluster_that_was_meant_is_said_once(rmqadmin: Rmqadmin, command: str, typed: str) -> None:
