@@ -82,7 +82,7 @@ class Http2:
         self._events: list[StreamEvent] = []
         self._gone: set[int] = set()
         self._cancelled_count = 0
-        self._queued: dict[int, deque[tuple[memoryview, bytes]]] = {}
+        self.queued: dict[int, deque[tuple[memoryview, bytes]]] = {}
         """Data that waits for a window, by stream, and the trailers behind it, if these end the stream."""
         self._has_more_room = False
         self._before_block = b""
@@ -105,7 +105,7 @@ class Http2:
             raise ProtocolError(f"HTTP/2: {error}") from None
         if self._has_more_room:  # once, however many windows the bytes open
             self._has_more_room = False
-            for stream in list(self._queued):
+            for stream in list(self.queued):
                 self._send_queued(stream)
         events, self._events = self._events, []
         if self._gone:
@@ -174,7 +174,7 @@ class Http2:
         """More is left. ``asked_count``: of the frames of this turn, those of data less those that cancel."""
         self.has_more = True
         # While an answer waits, its client may open windows by many small frames.
-        self.asks_little = 4 * asked_count < self._frames_at_once and not self._queued
+        self.asks_little = 4 * asked_count < self._frames_at_once and not self.queued
         self._frames_at_once = FRAMES_AT_ONCE_MIN if self.asks_little else FRAMES_AT_ONCE_MAX
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
@@ -321,9 +321,9 @@ class Http2:
             return
         if head:
             self._put_headers(stream, head)
-        if data or stream in self._queued:
+        if data or stream in self.queued:
             # What is cut off is not copied.
-            self._queued.setdefault(stream, deque()).append((memoryview(data), trailers))
+            self.queued.setdefault(stream, deque()).append((memoryview(data), trailers))
             self.queued_bytes += size
             self._send_queued(stream)
         elif trailers:
@@ -331,11 +331,7 @@ class Http2:
 
     def unanswered(self) -> list[int]:
         """The streams of which no end of an answer was given."""
-        return [stream for stream in self._streams if stream not in self._queued]
-
-    def is_waiting(self, stream: int) -> bool:
-        """Whether a part of the answer waits for the peer's windows."""
-        return stream in self._queued
+        return [stream for stream in self._streams if stream not in self.queued]
 
     def go_away(self) -> None:
         """Tells the peer to take another connection for what it asks from now on, and for what was not read here."""
@@ -351,7 +347,7 @@ class Http2:
         self._rest, self._block, self._block_bytes = b"", None, 0
         self._out.clear()
         self._streams.clear()
-        self._queued.clear()
+        self.queued.clear()
 
     def to_send(self) -> bytes:
         """The bytes for the peer, which are then forgotten."""
@@ -376,7 +372,7 @@ class Http2:
         self._out.append(frame(frames.RST_STREAM, 0, stream, U32.pack(code)))
 
     def _send_queued(self, stream: int) -> None:
-        queue, found = self._queued[stream], self._streams[stream]
+        queue, found = self.queued[stream], self._streams[stream]
         while queue:
             data, trailers = queue.popleft()
             while data:
@@ -390,15 +386,15 @@ class Http2:
                 self._room -= len(part)
                 self.queued_bytes -= len(part)
             if trailers:
-                del self._queued[stream]
+                del self.queued[stream]
                 self._put_trailers(stream, trailers)
                 return
-        del self._queued[stream]
+        del self.queued[stream]
 
     def _forget(self, stream: int) -> None:
         del self._streams[stream]
-        if stream in self._queued:
-            self.queued_bytes -= sum(len(data) for data, _ in self._queued.pop(stream))
+        if stream in self.queued:
+            self.queued_bytes -= sum(len(data) for data, _ in self.queued.pop(stream))
 
 
 def _window_error(more: int) -> ErrorCode:

@@ -95,11 +95,10 @@ class GrpcCall:
     def client_id(self) -> str:
         return call_bytes.client_id_of(self.metadata)
 
-    @property
-    def deadline_s(self) -> float | None:
-        """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
+    def left_ms(self) -> int | None:
+        """Until the client's deadline; None if it waits for ever, or for more than a day."""
         wait_s = call_bytes.wait_s_of(self.metadata.get(b"grpc-timeout"))
-        return self._came_s + wait_s if wait_s is not None else None
+        return int((self._came_s + wait_s - time.monotonic()) * 1000) if wait_s is not None else None
 
     # --- what the client sends ---------------------------------------------------------------------------------------
 
@@ -109,28 +108,26 @@ class GrpcCall:
             return
         self._begun += event.data
         self.link.message_bytes += len(event.data)
-        while not self.closed and self._take_message():
-            pass
+        self._take_messages()
         if event.is_last and not self.closed:
             self._client_is_done()
 
-    def _take_message(self) -> bool:
-        """Takes the next one, if it has come whole."""
-        if len(self._begun) < call_bytes.FRAME.size:
-            return False
-        compressed, size = call_bytes.FRAME.unpack_from(self._begun)
-        after = call_bytes.FRAME.size + size
-        if size > call_bytes.MESSAGE_SIZE_MAX_BYTES:
-            self.link.service.refuse(self, BODY_TOO_LARGE)
-        elif compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
-            self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
-        elif len(self._begun) >= after:
+    def _take_messages(self) -> None:
+        """Takes those that have come whole."""
+        while not self.closed and len(self._begun) >= call_bytes.FRAME.size:
+            compressed, size = call_bytes.FRAME.unpack_from(self._begun)
+            after = call_bytes.FRAME.size + size
+            if size > call_bytes.MESSAGE_SIZE_MAX_BYTES:
+                return self.link.service.refuse(self, BODY_TOO_LARGE)
+            if compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
+                return self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
+            if len(self._begun) < after:
+                return None
             message = bytes(self._begun[call_bytes.FRAME.size : after])
             del self._begun[:after]
             self.link.message_bytes -= after
             self._take(message, is_packed=bool(compressed))
-            return True
-        return False
+        return None
 
     def _client_is_done(self) -> None:
         """A unary call that brought no message has none; a stream ends with its client."""
@@ -323,8 +320,8 @@ class Link:
         lost, call.on_lost = call.on_lost, None  # it knows the call
         if lost is not None:
             self._unread[stream] = lost
-            for left in [each for each in self._unread if not self.http2.is_waiting(each)][:-LEFT_MAX]:
-                del self._unread[left]
+            while len(self._unread) > LEFT_MAX + len(self.http2.queued):
+                del self._unread[next(each for each in self._unread if each not in self.http2.queued)]
 
     def answer(self, stream: int, data: bytes) -> None:
         """Sends whole messages, each behind its head, and the end of a plain call. Does nothing if it was cancelled."""
@@ -349,7 +346,7 @@ class Link:
         self._calls.clear()
         self.message_bytes = 0
         for stream, lost in self._unread.items():
-            if self.http2.is_waiting(stream):
+            if stream in self.http2.queued:
                 lost()
         self._unread.clear()
         self.http2.close()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -125,7 +124,7 @@ class ReceiveCalls:
 
     def _poll_ms(self, call: GrpcCall, request: Any) -> int:
         """How long to wait for a message."""
-        left_ms = None if call.deadline_s is None else int((call.deadline_s - time.monotonic()) * 1000)
+        left_ms = call.left_ms()
         if request.HasField("long_polling_timeout"):
             wanted_ms = ms_of(request.long_polling_timeout)
         elif left_ms is None:
