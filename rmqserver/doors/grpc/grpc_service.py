@@ -21,7 +21,7 @@ from rmqserver.doors.grpc.plain_calls import PlainCalls
 from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
 from rmqserver.doors.grpc.route_calls import RouteCalls
-from rmqserver.doors.grpc.security import Guard
+from rmqserver.doors.grpc.security import Guard, needs_of
 from rmqserver.doors.grpc.send_calls import SendCalls
 from rmqserver.doors.grpc.settle_calls import SettleCalls
 from rmqserver.limits import OVERLOAD
@@ -125,7 +125,8 @@ class GrpcService:
         try:
             refuse_if(not call.client_id.strip(), Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
             if self._guard is not None:
-                self._guard.check(call, kind.name, message)
+                needs = needs_of(kind.name, message)
+                call.user = self._guard.check(call.metadata, call.real_address, needs)
         except CallRefused as refusal:
             kind.refuse_at_once(call, refusal)
             return

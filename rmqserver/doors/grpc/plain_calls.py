@@ -65,7 +65,10 @@ class PlainCalls:
         take = self._takes.get(metadata[b":path"]) if metadata is not None and event.is_last else None
         if take is None or metadata is None or not is_grpc(metadata) or not client_id_of(metadata).strip():
             return False
-        return take(link, event, metadata)
+        try:
+            return take(link, event, metadata)
+        except Exception:  # the general way says why
+            return False
 
     def settle(self, link: Link) -> None:
         """Puts and answers the acknowledgements that were taken."""
@@ -98,17 +101,13 @@ class PlainCalls:
             return False
         if expected_type(target.config) not in (Type.NORMAL, Type.MIXED):
             return False
-        guard = self._guard
-        if guard is not None and not guard.admits(metadata, link.connection.real_address, [to_send(topic)]):
-            return False
-        try:
-            check_topic(topic)
-            appended = self._sends.append_plain(
-                target, target.choose_queue(_ANY_QUEUE, ""), sys_flag | target.sys_flag, born_ms or self._clock_ms(),
-                body, properties, keys, link.connection,
-            )  # fmt: skip
-        except Exception:  # the general way says why
-            return False
+        if self._guard is not None:
+            self._guard.check(metadata, link.connection.real_address, [to_send(topic)])
+        check_topic(topic)
+        appended = self._sends.append_plain(
+            target, target.choose_queue(_ANY_QUEUE, ""), sys_flag | target.sys_flag, born_ms or self._clock_ms(),
+            body, properties, keys, link.connection,
+        )  # fmt: skip
         waiting = self._pending.when_safe if self._sends.knows_safe else self._pending.when_written
         waiting.append((_answer_send, link, asked.stream, keys[0], appended.queue_offset))
         return True
@@ -120,9 +119,8 @@ class PlainCalls:
         if cut is None:
             return False
         group, topic, message_id, receipt, before, offset = cut
-        guard, address = self._guard, link.connection.real_address
-        if guard is not None and not guard.admits(metadata, address, to_consume(group, topic)):
-            return False
+        if self._guard is not None:
+            self._guard.check(metadata, link.connection.real_address, to_consume(group, topic))
         self._acked.setdefault((group, topic, before), []).append((asked, message_id, receipt, offset))
         return True
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rmqserver.auth.auth_settings import AuthSettings
     from rmqserver.auth.auth_table import AuthTable
     from rmqserver.doors.grpc.http2_frames import Metadata
-    from rmqserver.doors.grpc.link import GrpcCall
 
 _CREDENTIAL, _SIGNATURE = "Credential", "Signature"
 PRODUCER = value("ClientType", "PRODUCER")
@@ -26,26 +25,14 @@ Need = tuple[Resource, tuple[Action, ...]]
 
 
 class Guard:
-    """``check`` before each call, or ``admits`` before a plain one."""
+    """Stands before each call."""
 
     def __init__(self, settings: AuthSettings, table: AuthTable):
         self._settings = settings
         self._table = table
 
-    def check(self, call: GrpcCall, name: str, request: Any) -> None:
-        """Notes whose call it is. Raises CallRefused if its sender is not proven, or may not."""
-        call.user = self._check(call.metadata, call.real_address, _needs(name, request))
-
-    def admits(self, metadata: Metadata, real_address: str, needs: Iterable[Need]) -> bool:
-        """Whether the call may pass. If not, ``check`` says why."""
-        try:
-            self._check(metadata, real_address, needs)
-        except CallRefused:
-            return False
-        return True
-
-    def _check(self, metadata: Metadata, real_address: str, needs: Iterable[Need]) -> str:
-        """The user's name."""
+    def check(self, metadata: Metadata, real_address: str, needs: Iterable[Need]) -> str:
+        """Who calls. Raises CallRefused if the sender is not proven, or may not."""
         user = self._user(metadata)
         if self._settings.is_authorizing and not user.is_super:
             acl, source = self._table.acl_of(user.name), real_address.rpartition(":")[0]
@@ -77,7 +64,7 @@ def _refuse_if(is_wrong: object, text: str) -> None:
     refuse_if(is_wrong, Code.UNAUTHORIZED, text)
 
 
-def _needs(name: str, request: Any) -> Iterator[Need]:
+def needs_of(name: str, request: Any) -> Iterator[Need]:
     """What a call needs, in the order of judging."""
     if name == "QueryRoute":
         yield _topic(request.topic.name), _ANY_USE
