@@ -81,7 +81,7 @@ class GrpcService:
             CallKind("SyncLiteSubscription", R.LITE_SUBSCRIPTION_CTL, receiving.subscribe_lite),
             CallKind("Heartbeat", R.HEART_BEAT, self.clients.heartbeat),
             CallKind("NotifyClientTermination", R.UNREGISTER_CLIENT, self.clients.farewell),
-            CallKind("Telemetry", None, self.clients.telemetry, self.clients.refuse, is_stream=True),
+            CallKind("Telemetry", None, self.clients.telemetry, self.clients.refuse),
         )
         self._kinds = {f"/{SERVICE}/{kind.name}".encode(): kind for kind in kinds}
 
@@ -132,7 +132,7 @@ class GrpcService:
             return
         if self._broker.slave is not None and kind.name not in ROUTES:
             call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
-        elif kind.code is None:  # telemetry waits as long as its client lives
+        elif kind.code is None:  # it waits as long as its client lives
             kind.take(call, message)
         else:
             self._pass_gates(call, kind.code, message)

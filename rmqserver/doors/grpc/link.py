@@ -32,17 +32,17 @@ _OTHER_ROLE = "the broker has another role now"
 
 
 class CallKind:
-    """A call of the service. ``code`` is of the request that does its work in the older protocol. ``take`` gets a
-    message of the client, and answers now or later; ``refuse`` answers what was refused. Of a stream, the client sends
-    any number of messages, and each is taken as it comes."""
+    """A call of the service. ``code`` is of the request that does its work in the older protocol; telemetry has none:
+    there the client sends any number of messages, and each is taken as it comes. ``take`` gets a message of the client,
+    and answers now or later; ``refuse`` answers what was refused."""
 
     def __init__(
         self, name: str, code: RequestCode | None, take: Callable[[GrpcCall, Any], None],
-        refuse: Callable[[GrpcCall, CallRefused], None] | None = None, *, is_stream: bool = False,
+        refuse: Callable[[GrpcCall, CallRefused], None] | None = None,
     ):  # fmt: skip
-        self.name, self.code, self.take, self.is_stream = name, code, take, is_stream
-        self.request = CLASSES["TelemetryCommand" if is_stream else f"{name}Request"]
-        self._response = CLASSES["TelemetryCommand" if is_stream else f"{name}Response"]
+        self.name, self.code, self.take, self.is_stream = name, code, take, code is None
+        self.request = CLASSES["TelemetryCommand" if self.is_stream else f"{name}Request"]
+        self._response = CLASSES["TelemetryCommand" if self.is_stream else f"{name}Response"]
         self.refuse = refuse or self.refuse_at_once
 
     def refuse_at_once(self, call: GrpcCall, refusal: CallRefused) -> None:
@@ -185,16 +185,6 @@ class GrpcCall:
             self._end()
         self.link.changed()
 
-    def has_client_left(self) -> bool:
-        """Whether the client has closed its end of the connection, and will read nothing."""
-        return self.link.connection.has_peer_left()
-
-    def has_room_for(self, size_bytes: int) -> bool:
-        """Whether the client may leave so many bytes more unread. A single answer always has room."""
-        limit_bytes = self.link.connection.service.limits.max_unread_bytes_per_connection
-        unread_bytes = self.link.unread_bytes
-        return not unread_bytes or unread_bytes + size_bytes <= limit_bytes
-
     def guarded(self, go_on: GoOn) -> None:
         """Goes on later, if the client still waits; what is raised becomes its answer."""
         if not self.closed:
@@ -254,10 +244,12 @@ class Link:
     def held_bytes(self) -> int:
         return self.message_bytes + self.http2.held_bytes
 
-    @property
-    def unread_bytes(self) -> int:
-        """Of answers: they wait for the peer's windows, for its socket, or for the end of the round."""
-        return self.http2.queued_bytes + len(self.connection.unsent) + self.connection.queued_bytes
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether the client may leave so many bytes of answers more unread. A single answer always has room; others
+        wait for its windows, for its socket, or for the end of the round."""
+        limit_bytes = self.connection.service.limits.max_unread_bytes_per_connection
+        unread_bytes = self.http2.queued_bytes + len(self.connection.unsent) + self.connection.queued_bytes
+        return not unread_bytes or unread_bytes + size_bytes <= limit_bytes
 
     def feed_untrusted(self, data: bytes) -> None:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""

@@ -201,9 +201,9 @@ class ReceiveCalls:
             for receipt in receipts():
                 self._settling.later(partial(self._settling.give_back, receipt, call))
 
-        if call.closed or (messages and call.has_client_left()):  # the next poll is to get them soon
+        if call.closed or (messages and call.link.connection.has_peer_left()):  # the next poll is to get them soon
             give_back()
-        elif not call.has_room_for(len(messages)):
+        elif not call.link.has_room_for(len(messages)):
             # Its connection would end if it also left this unread: all its polls may have been answered at once.
             give_back()
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "answers of this connection are not read yet"))

@@ -20,6 +20,7 @@ import h2.events
 import h2.settings
 import pytest
 
+from rmqproto.codes import RequestCode
 from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.call_bytes import MESSAGE_SIZE_MAX_BYTES
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
@@ -187,7 +188,7 @@ def answers_routes(kept: list[weakref.ref[Kept]]) -> CallKind:
         call.on_lost = partial(print, call, held)
         call.answer(CLASSES["QueryRouteResponse"]())
 
-    return CallKind("QueryRoute", None, take)
+    return CallKind("QueryRoute", RequestCode.GET_ROUTEINFO_BY_TOPIC, take)
 
 
 @pytest.fixture
