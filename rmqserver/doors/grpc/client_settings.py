@@ -20,21 +20,21 @@ from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, 
 from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
 from rmqserver.doors.grpc.stored import set_ms
+from rmqserver.store.options import DEFAULT_DELAY_LEVELS_MS
 
 if TYPE_CHECKING:
     from rmqserver.broker.tables.groups import GroupTable
 
-LONG_POLL_MS = 20_000
-RECEIVE_BATCH_SIZE = 32
+POLL_MAX_MS = 20_000
+BATCH_MAX = 32
+"""Messages of one receive."""
 PRODUCER_ATTEMPTS_MAX = 3
 LITE_SUBSCRIPTIONS_MAX = 2000
-RETRIES_DEFAULT = 16
-BACKOFF_MS = tuple(
-    each * 1000 for each in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-)
-"""Delays of a push consumer's retries, if its group says nothing (``CustomizedRetryPolicy``)."""
 EXPONENTIAL = {"initial": 5000, "max": 7_200_000, "multiplier": 2}
 """What a policy that grows does not say (``ExponentialRetryPolicy``): ms, ms, times."""
+
+_NEW_GROUP = SubscriptionGroupConfig(group_name="")
+"""What holds for a group that the broker does not know."""
 
 CONSUMES = {
     value("ClientType", "PUSH_CONSUMER"): CONSUME_PASSIVELY,
@@ -62,7 +62,7 @@ def check_consumer(settings: Any) -> None:
 
 def attempts_max(group: SubscriptionGroupConfig | None) -> int:
     """How often a message comes to the group before it is a dead letter."""
-    return (group.retry_max_times if group is not None else RETRIES_DEFAULT) + 1
+    return (group or _NEW_GROUP).retry_max_times + 1
 
 
 def merged(settings: Any, groups: GroupTable) -> Any:
@@ -78,27 +78,28 @@ def merged(settings: Any, groups: GroupTable) -> Any:
         merged.publishing.max_body_size = BODY_SIZE_MAX_BYTES
         merged.publishing.validate_message_type = True
         return merged
-    group = groups.get(settings.subscription.group.name)
+    group = groups.get(settings.subscription.group.name) or _NEW_GROUP
     policy.max_attempts = attempts_max(group)
-    _set_backoff(policy, group.group_retry_policy if group is not None else GroupRetryPolicy())
+    _set_backoff(policy, group.group_retry_policy)
     subscription = merged.subscription
-    subscription.fifo = group is not None and group.consume_message_orderly
-    subscription.receive_batch_size = RECEIVE_BATCH_SIZE
-    set_ms(subscription.long_polling_timeout, LONG_POLL_MS)
+    subscription.fifo = group.consume_message_orderly
+    subscription.receive_batch_size = BATCH_MAX
+    set_ms(subscription.long_polling_timeout, POLL_MAX_MS)
     subscription.lite_subscription_quota = LITE_SUBSCRIPTIONS_MAX
     subscription.max_lite_topic_size = LITE_TOPIC_LENGTH_MAX
     return merged
 
 
 def _set_backoff(backoff: Any, policy: GroupRetryPolicy) -> None:
-    """When a push consumer tries a message again. A policy came as any JSON: what is no time in it does not count."""
+    """When a push consumer tries a message again. A policy came as any JSON: what is no time in it does not count. One
+    that says nothing has the delays of ``CustomizedRetryPolicy``, which are those of levels."""
     if policy.type == "EXPONENTIAL":
         said = {name: each for name, each in (policy.exponential_retry_policy or {}).items() if _is_ms(each)}
         _set_growth(backoff.exponential_backoff, EXPONENTIAL | said)
         return
     delays = (policy.customized_retry_policy or {}).get("next")
     delays_ms = [each for each in delays if _is_ms(each)] if isinstance(delays, list) else []
-    for delay_ms in delays_ms or BACKOFF_MS:
+    for delay_ms in delays_ms or DEFAULT_DELAY_LEVELS_MS:
         set_ms(backoff.customized_backoff.next.add(), delay_ms)
 
 

@@ -19,6 +19,7 @@ from rmqserver.doors.grpc.codes import OK, status_of
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
 from rmqserver.doors.grpc.route_calls import expected_type
 from rmqserver.doors.grpc.security import to_consume, to_send
+from rmqserver.doors.grpc.send_calls import ANY_QUEUE
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
@@ -41,7 +42,6 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 """Names of user properties with which a message is not plain: the broker's own, and those that are set from fields."""
-_ANY_QUEUE = -1
 
 
 class PlainCalls:
@@ -105,7 +105,7 @@ class PlainCalls:
             self._guard.check(metadata, link.connection.real_address, [to_send(topic)])
         check_topic(topic)
         appended = self._sends.append_plain(
-            target, target.choose_queue(_ANY_QUEUE, ""), sys_flag | target.sys_flag, born_ms or self._clock_ms(),
+            target, target.choose_queue(ANY_QUEUE, ""), sys_flag | target.sys_flag, born_ms or self._clock_ms(),
             body, properties, keys, link.connection,
         )  # fmt: skip
         waiting = self._pending.when_safe if self._sends.knows_safe else self._pending.when_written

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.lite import LiteSubscriptionChange, OffsetOption
 from rmqproto.codes import PERM_READ, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import EVERYTHING, TAG, TagFilter, parse_tags
-from rmqproto.headers.popping import PopHeader, PopLiteHeader
+from rmqproto.headers.popping import INIT_FROM_MAX, PopHeader, PopLiteHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.message.special_messages import LIGHT_QUEUE_ID, light_queue_offset_untrusted
@@ -31,7 +32,7 @@ from rmqserver.doors.grpc.call_checks import (
     checked_names,
     ms_of,
 )
-from rmqserver.doors.grpc.client_settings import attempts_max
+from rmqserver.doors.grpc.client_settings import BATCH_MAX, POLL_MAX_MS, attempts_max
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status
 from rmqserver.doors.grpc.messages import CLASSES, LITE_ACTIONS
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
@@ -45,16 +46,12 @@ if TYPE_CHECKING:
     from rmqserver.doors.grpc.presence import GrpcPeers
     from rmqserver.doors.grpc.settle_calls import SettleCalls
 
-BATCH_MAX = 32
-ALL_QUEUES = -1
-POLL_MIN_MS, POLL_MAX_MS = 5000, 20_000
+POLL_MIN_MS = 5000
 DEADLINE_ROOM_MS = int(DEADLINE_SWEEP_S * 1000) + 300
 """A poll is to end this long before its client's deadline: an answer that meets it is lost, and a sweep may be late."""
 KNOWS_POLLING_TIME = b"5.0.3"
 """The first version of clients that knows ILLEGAL_POLLING_TIME."""
 REQUEST_TIMEOUT_DEFAULT_MS = 3000
-FROM_LAST = 1
-"""initMode of pops: a new group gets what comes from now on."""
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
 
 Found = list[tuple[StoredMessage, Receipt]]
@@ -99,8 +96,8 @@ class ReceiveCalls:
         if request.auto_renew and known is not None:
             self._clients.consumer(call, "PUSH_CONSUMER", group, topic, request.filter_expression)
         header = PopHeader(
-            consumer_group=group, topic=topic, queue_id=ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
-            poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=wanted.kind, exp=wanted.expression,
+            consumer_group=group, topic=topic, queue_id=POP_ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
+            poll_time=poll_ms, born_time=now_ms, init_mode=INIT_FROM_MAX, exp_type=wanted.kind, exp=wanted.expression,
             order=known is not None and known.consume_message_orderly, attempt_id=attempt_id,
         )  # fmt: skip
         self._pops.pop(header, call, partial(self._popped, call, request, header), call.guarded)

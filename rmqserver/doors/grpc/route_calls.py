@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.codes import MESSAGE_TYPE, PERM_READ, PERM_WRITE
 from rmqproto.codes import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_topic, checked_names
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.doors.grpc.link import GrpcCall
 
-_ALL_QUEUES = -1
 _DOMAIN_NAME = value("AddressScheme", "DOMAIN_NAME")
 _MIXED = (Type.NORMAL, Type.FIFO, Type.DELAY, Type.TRANSACTION)
 _ANY = (*_MIXED, Type.PRIORITY, Type.LITE)
@@ -82,7 +82,7 @@ class RouteCalls:
         is_ordered = group is not None and group.consume_message_orderly
         answer = CLASSES["QueryAssignmentResponse"](status=OK)
         for queues in readable:
-            for queue_id in range(queues.read_nums) if is_ordered else (_ALL_QUEUES,):
+            for queue_id in range(queues.read_nums) if is_ordered else (POP_ALL_QUEUES,):
                 queue = answer.assignments.add().message_queue
                 queue.id = queue_id
                 queue.permission = value("Permission", "READ_WRITE" if queues.perm & PERM_WRITE else "READ")
