@@ -180,7 +180,7 @@ def core_received(data: bytes) -> None:
     assert filtered == (packed if all(each.properties.get(props.TAGS) in tags for each in records) else None)
     for record in records:
         answer, size = CLASSES["ReceiveMessageResponse"](), int.from_bytes(packed[at + 1 : at + 5], "big")
-        put_message(answer.message, record, "topic", f"handle {record.log_offset}")
+        put_message(answer.message, record, record.properties, "topic", f"handle {record.log_offset}")
         assert record.reconsume_times < 3
         assert CLASSES["ReceiveMessageResponse"].FromString(packed[at + 5 : at + 5 + size]) == answer
         assert (packed[at], size) == (0, answer.ByteSize())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 from urllib.parse import quote
 
 from rmqserver.core.header_blocks import encode_block
@@ -30,6 +31,11 @@ _TEXT_MAX = 1000
 def framed(message: bytes) -> bytes:
     """A packed message behind its head."""
     return FRAME.pack(0, len(message)) + message
+
+
+def packed(message: Any) -> bytes:
+    """A message, packed, behind its head."""
+    return framed(message.SerializeToString())
 
 
 def client_id_of(metadata: Metadata) -> str:

@@ -152,7 +152,7 @@ class GrpcCall:
 
     def send(self, message: Any) -> None:
         """Sends a message of a stream."""
-        self._put(call_bytes.framed(message.SerializeToString()))
+        self._put(call_bytes.packed(message))
 
     def finish(self) -> None:
         """Ends a stream well."""
@@ -160,7 +160,7 @@ class GrpcCall:
 
     def answer(self, message: Any) -> None:
         """Ends the call well, with this message."""
-        self.answer_packed(call_bytes.framed(message.SerializeToString()))
+        self.answer_packed(call_bytes.packed(message))
 
     def answer_packed(self, data: bytes) -> None:
         """The same with whole messages, each behind its head."""

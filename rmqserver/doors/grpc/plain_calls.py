@@ -13,7 +13,7 @@ from rmqproto.message import properties as props
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.broker.sending.properties import ASKING_NAMES
 from rmqserver.core import cut_ack, cut_send
-from rmqserver.doors.grpc.call_bytes import client_id_of, framed, is_grpc
+from rmqserver.doors.grpc.call_bytes import client_id_of, framed, is_grpc, packed
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, status_of
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
@@ -130,7 +130,7 @@ def _answer_send(outcome: Outcome, put: PendingPut) -> None:
     if outcome is STORED:
         link.answer(stream, framed(sent_answer(message_id, queue_offset)))
     else:
-        link.answer(stream, framed(CLASSES["SendMessageResponse"](status=status_of(outcome)).SerializeToString()))
+        link.answer(stream, packed(CLASSES["SendMessageResponse"](status=status_of(outcome))))
 
 
 # --- answers as protobuf would write them, which takes ten times as long ----------------------------------------------

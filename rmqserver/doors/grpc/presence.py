@@ -331,7 +331,7 @@ def _put_record(message: Any, raw: bytes) -> bool:
     """Puts a stored message into an empty one. False if it cannot be read."""
     try:
         record = decode_record_untrusted(raw)
-        put_message(message, record, record.topic, None)
+        put_message(message, record, record.properties, record.topic, None)
     except ProtocolError:
         return False
     return True

@@ -23,7 +23,7 @@ from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle, Source
 from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite_subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
-from rmqserver.doors.grpc.call_bytes import framed
+from rmqserver.doors.grpc.call_bytes import packed
 from rmqserver.doors.grpc.call_checks import (
     INVISIBLE_MIN_MS,
     check_filter,
@@ -143,12 +143,12 @@ class ReceiveCalls:
 
     def _popped(self, call: GrpcCall, request: Any, header: PopHeader, code: ResponseCode, popped: Popped) -> None:
         tags = parse_tags(header.exp) if header.exp_type == TAG else EVERYTHING
-        packed = self._packed(header, popped, tags)
-        if packed is None:
+        messages = self._packed(header, popped, tags)
+        if messages is None:
             self._deliver(call, request, code, self._found(header, popped), tags)
         else:
             popped.chunks = []  # the rest is kept until the answer has left
-            self._hand_over(call, request, OK, packed, lambda: self._receipts(header, popped))
+            self._hand_over(call, request, OK, messages, lambda: self._receipts(header, popped))
 
     def _packed(self, header: PopHeader, popped: Popped, tags: TagFilter) -> bytes | None:
         """The popped messages as they are sent; None if one of them is not plain."""
@@ -180,10 +180,10 @@ class ReceiveCalls:
                 if record.reconsume_times >= attempts:
                     self._settling.later(partial(self._settling.bury, call, receipt))
                     continue
-                put_message(answer.message, record, receipt.topic, str(receipt), properties)
+                put_message(answer.message, record, properties, receipt.topic, str(receipt))
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
-            answers.append(_framed(answer))
+            answers.append(packed(answer))
             delivered.append(receipt)
         nothing = "no match message" if found else "no new message"
         told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
@@ -216,10 +216,10 @@ class ReceiveCalls:
         self._answer(call, refusal.status)
 
     def _answer(self, call: GrpcCall, told: Any, messages: bytes = b"") -> None:
-        first = _FIRST_OK if told is OK else _framed(_RECEIVED(status=told))
+        first = _FIRST_OK if told is OK else packed(_RECEIVED(status=told))
         last = _RECEIVED()
         set_ms(last.delivery_timestamp, self._clock_ms())
-        call.answer_packed(b"".join((first, messages, _framed(last))))
+        call.answer_packed(b"".join((first, messages, packed(last))))
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 
@@ -252,11 +252,7 @@ class ReceiveCalls:
         )  # fmt: skip
 
 
-def _framed(answer: Any) -> bytes:
-    return framed(answer.SerializeToString())
-
-
-_FIRST_OK = _framed(_RECEIVED(status=OK))
+_FIRST_OK = packed(_RECEIVED(status=OK))
 
 
 def _lite_receipts(header: PopLiteHeader, popped: LitePopped, broker_name: str) -> Found:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rmqserver.auth.auth_table import AuthTable
     from rmqserver.doors.grpc.http2_frames import Metadata
 
-_CREDENTIAL, _SIGNATURE = "Credential", "Signature"
 PRODUCER = value("ClientType", "PRODUCER")
 _ANY_USE = (Action.PUB, Action.SUB, Action.GET)
 
@@ -46,7 +45,7 @@ class Guard:
         scheme, _, rest = text.partition(" ")
         _refuse_if(scheme and not rest, "authentication header is incorrect.")
         said = dict(part.strip().partition("=")[::2] for part in rest.split(","))
-        name = said.get(_CREDENTIAL, "").partition("/")[0]
+        name = said.get("Credential", "").partition("/")[0]
         _refuse_if(not name, "username cannot be null.")
         when = metadata.get(b"x-mq-date-time", b"")
         _refuse_if(not when, "datetime is null.")
@@ -55,7 +54,7 @@ class Guard:
         if user is None or refusal:
             raise CallRefused(Code.UNAUTHORIZED, refusal)
         expected = hmac.new(user.password.encode(), when, "sha1").hexdigest().encode()
-        signature = said.get(_SIGNATURE, "").lower().encode("latin-1", "replace")
+        signature = said.get("Signature", "").lower().encode("latin-1", "replace")
         _refuse_if(not hmac.compare_digest(expected, signature), "check signature failed.")
         return user
 

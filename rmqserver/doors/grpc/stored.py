@@ -95,13 +95,10 @@ def checked_message(message: Any, now_ms: int, peer_address: str) -> SentMessage
 
 
 def put_message(
-    message: Any, record: StoredMessage, topic: str, handle: str | None, properties: dict[str, str] | None = None
+    message: Any, record: StoredMessage, properties: dict[str, str], topic: str, handle: str | None
 ) -> None:
-    """A stored message for a client, into an empty one; ``topic`` is the one that it asked for, without ``handle``
-    nothing can be acknowledged. ``properties`` are the record's, if they were read before; ProtocolError if they cannot
-    be."""
-    if properties is None:
-        properties = record.properties
+    """A stored message with these properties for a client, into an empty one; ``topic`` is the one that it asked for,
+    without ``handle`` nothing can be acknowledged."""
     get = properties.get
     body, encoding = _body_of(record)
     message.body = body

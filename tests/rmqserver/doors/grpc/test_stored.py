@@ -21,7 +21,7 @@ def _record(reconsume_times: int = 0, **properties: str) -> StoredMessage:
 
 def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     message = CLASSES["Message"]()
-    put_message(message, record, topic, handle)
+    put_message(message, record, record.properties, topic, handle)
     return message
 
 
