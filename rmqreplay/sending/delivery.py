@@ -102,6 +102,11 @@ class BatchOutcome:
     """The broker knows it by its number, and has not stored it again."""
 
     @property
+    def reason(self) -> str:
+        """Why it is not known to be stored, in the broker's words."""
+        return f"{self.remark} ({self.code})" if self.remark else "there was no answer"
+
+    @property
     def is_of_topic(self) -> bool:
         """Whether every other message to the topic would be refused, too."""
         return self.answer is Answer.ILLEGAL and self.code in TOPIC_CODES
@@ -201,6 +206,7 @@ class TaskDelivery:
         self._granted_count = 0
         self._not_after = 0.0
         self._busy_streak = 0
+        self._last_reason = ""
 
     def run(self, messages: Iterable[Outgoing]) -> DeliveryReport:
         """Delivers all messages and reports the outcome of each. DeliveryError if that is impossible."""
@@ -241,7 +247,9 @@ class TaskDelivery:
 
     def _send(self, batch: Batch) -> None:
         if batch.tries >= TRIES_MAX:
-            raise DeliveryError(f"gave up on {batch.messages[0].replay_id} after {batch.tries} tries")
+            raise DeliveryError(
+                f"gave up on a message for {batch.messages[0].topic} after {batch.tries} tries: {self._last_reason}"
+            )
         allowed = self._permit_for(batch)
         if allowed < len(batch.messages):
             self._to_send.appendleft(Batch(batch.messages[allowed:], batch.tries))
@@ -285,7 +293,7 @@ class TaskDelivery:
             self._resolve_doubt()
 
     def _take_in(self, outcome: BatchOutcome) -> None:
-        batch = outcome.batch
+        batch, self._last_reason = outcome.batch, outcome.reason
         if outcome.answer in (Answer.STORED, Answer.STORED_WEAKLY):
             self._busy_streak = 0
             self._result.stored += [message.place for message in batch.messages]

@@ -118,6 +118,7 @@ class IdempotentDelivery:
         self.stored_count = 0
         self.weak_count = 0
         self.doubtful_count = 0
+        self._last_reason = ""
         self.repeated_count = 0
 
     @property
@@ -182,7 +183,10 @@ class IdempotentDelivery:
             return
         if self._clock() - self._progress_at > NO_PROGRESS_S_MAX:
             (first, *_) = broken[0].open.values()
-            raise DeliveryError(f"no broker has taken {first.replay_id} to {first.topic} for {NO_PROGRESS_S_MAX:.0f} s")
+            raise DeliveryError(
+                f"no broker has taken {first.replay_id} to {first.topic} for {NO_PROGRESS_S_MAX:.0f} s: "
+                f"{self._last_reason}"
+            )
         self._sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, BUSY_BACKOFF_S_MAX)
         for line in broken:
@@ -226,7 +230,7 @@ class IdempotentDelivery:
             raise DeliveryError(outcome.remark)
         else:
             self.doubtful_count += len(messages) if outcome.answer is Answer.IN_DOUBT else 0
-            line.is_broken = True
+            line.is_broken, self._last_reason = True, outcome.reason
 
     def _compare(self, message: Outgoing, sequence: int) -> None:
         assert message.target is not None

@@ -258,7 +258,7 @@ def test_a_master_that_has_lost_rows_ends_the_attempt_and_the_next_one_sends_the
 
 
 def test_brokers_that_take_nothing_end_it() -> None:
-    with pytest.raises(DeliveryError, match="no broker has taken p-0:7:0 to T for 120 s"):
+    with pytest.raises(DeliveryError, match="no broker has taken p-0:7:0 to T for 120 s: there was no answer"):
         deliver(Broker(), rows(10), faults=Faults(busy=1.0))
 
 
