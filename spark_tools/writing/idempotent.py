@@ -41,8 +41,11 @@ UNDER_WAY_MAX = 2048
 BATCH_MESSAGES_MAX = OF_QUEUE_MAX // 2
 """So that one batch of a queue is under way while the next is made."""
 NO_PROGRESS_S_MAX = 120.0
-_ADDED = frozenset({props.UNIQUE_KEY, props.PRODUCER_SEQ, props.MSG_REGION, props.TRACE_ON, props.CLUSTER})
-"""Properties that this writer or the broker adds."""
+_CHANGED = frozenset({
+    props.UNIQUE_KEY, props.PRODUCER_SEQ, props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK,
+    props.MULTI_DISPATCH,
+})  # fmt: skip
+"""Properties that this writer or the broker adds, or takes away."""
 
 SAME_INPUT = "delivery=idempotent needs input that is the same each time, in the same order and partitions"
 
@@ -115,10 +118,10 @@ class IdempotentDelivery:
         self._under_way = 0
         self._pause_s = BUSY_BACKOFF_S_MIN
         self._progress_at = 0.0
+        self._last_reason = ""
         self.stored_count = 0
         self.weak_count = 0
         self.doubtful_count = 0
-        self._last_reason = ""
         self.repeated_count = 0
 
     @property
@@ -261,6 +264,6 @@ def _is_same(stored: StoredMessage, message: Outgoing) -> bool:
     return (
         stored.flag == message.flag
         and stored.beginning_of_body(len(body) + 1) == body
-        and {name: value for name, value in found.items() if name not in _ADDED}
-        == {name: value for name, value in own.items() if name not in _ADDED}
+        and {name: value for name, value in found.items() if name not in _CHANGED}
+        == {name: value for name, value in own.items() if name not in _CHANGED}
     )

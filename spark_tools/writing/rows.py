@@ -13,6 +13,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import PERM_WRITE
 from rmqproto.errors import NotConnectedError, NotFoundError, RocketMQError, UsageError
 from rmqproto.java.java_hash import place_by_hash
+from rmqproto.java.java_numbers import whole_number
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import topic_problem
@@ -222,6 +223,11 @@ class TaskRows:
         keys = row.get("keys")
         if isinstance(keys, list) and any(key and " " in key for key in keys):
             raise UsageError("one of its keys has a blank, which separates keys")
+        if props.INNER_NUM in found:
+            raise UsageError("its property INNER_NUM says that it is a batch")
+        delay = found.get(props.DELAY)
+        if delay is not None and whole_number(delay.lstrip("+-")) is None:
+            raise UsageError(f"its delay level is no number: DELAY is {delay[:40]!r}")
         if found.get(props.TRAN_MSG, "").lower() == "true":
             raise UsageError("it is half of a transaction (TRAN_MSG), which nobody would end")
         if is_numbered and must_go_alone(topic, found):  # the broker chooses where it goes: numbers do not count

@@ -12,6 +12,7 @@ from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.properties import (
     CLUSTER,
     DELAY,
+    INNER_NUM,
     KEYS,
     LITE_TOPIC,
     MSG_REGION,
@@ -31,8 +32,6 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
-
-INNER_NUM = "INNER_NUM"
 
 UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | HOSTS_V6)
 """A message with one of these bits may be half of a transaction, a batch in one record, or something unknown."""

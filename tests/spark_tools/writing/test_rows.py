@@ -166,6 +166,20 @@ def test_half_of_a_transaction_is_rejected():
     assert "half of a transaction" in rejection(Cluster("broker-a"), properties={"TRAN_MSG": "true"}).remark
 
 
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({"INNER_NUM": "3"}, "its property INNER_NUM says that it is a batch"),
+        ({"DELAY": "soon"}, "its delay level is no number: DELAY is 'soon'"),
+    ],
+)
+def test_properties_that_a_broker_stumbles_over_are_rejected(properties: dict[str, str], problem: str) -> None:
+    """It answers with a system error, or refuses what has a number already: the whole write failed, with nothing said
+    of the row."""
+    assert rejection(Cluster("broker-a"), properties=properties).remark == problem
+    assert message(Cluster("broker-a"), properties={"DELAY": "-3"}).alone
+
+
 def test_keys_are_a_text_or_an_array():
     assert parse(message(Cluster("broker-a"), keys="a b").properties)[KEYS] == "a b"
     assert parse(message(Cluster("broker-a"), keys=["a", None, "b"]).properties)[KEYS] == "a b"

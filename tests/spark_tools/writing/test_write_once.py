@@ -109,6 +109,18 @@ def test_batches_and_tasks_of_one_row_go_to_all_queues(server: Server, cluster: 
     assert [len(bodies) for bodies in stored(cluster, topic).values()] == [2, 2, 2]
 
 
+def test_what_the_broker_changes_makes_no_other_row(server: Server, cluster: LiveCluster, topic: str) -> None:
+    """It takes away the mark of a POP, and adds the queue of a lite topic."""
+    plan = make_plan(cluster, topic)
+    for _ in range(2):
+        marks = [[("POP_CK", "1 2 3"), ("__LITE_TOPIC", "lite")]] * 6
+        kinds = pa.schema([("body", pa.binary()), ("properties", pa.map_(pa.string(), pa.string()))])
+        rows = pa.RecordBatch.from_pydict({"body": [b"row"] * 6, "properties": marks}, schema=kinds)
+        sent = write(server, cluster, plan, iter([rows]), batchSize="1")
+        assert (sent.stored, sent.rejects.count) == (6, 0)
+    assert sum(map(len, stored(cluster, topic).values())) == 6
+
+
 def test_other_rows_are_refused(server: Server, cluster: LiveCluster, topic: str) -> None:
     plan = make_plan(cluster, topic, FIRST_BATCH)
     write(server, cluster, plan, frame(5, keys=["a", "b", "c", "d", "e"]))
