@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -96,15 +96,6 @@ def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
     return queues
 
 
-def awaited_queues(
-    cluster: LiveCluster, topic: str, passes: Callable[[RocketMQError], bool] = is_passing
-) -> list[MessageQueue]:
-    """As ``writable_queues``, of a topic that was there: name servers know nothing of it while its brokers restart, for
-    which this waits."""
-    ask = partial(writable_queues, cluster, topic)
-    return persist(ask, lambda: cluster.forget_route(topic), READ_TIMEOUT_S, passes=passes)
-
-
 def known_brokers(cluster: LiveCluster) -> frozenset[str]:
     """The brokers that name servers know as a write begins, with a master or without; none if they do not tell."""
     try:
@@ -151,10 +142,17 @@ class TaskRows:
                 number += 1
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """As of ``writable_queues``, asked for once."""
+        """As of ``writable_queues``, asked for once. Waits for brokers that restart: name servers know nothing of their
+        topics meanwhile."""
         if topic not in self._queues:
+            # The option's topic was there, perhaps at brokers that nobody knew any more as this batch began.
+            was_there = topic == self._options.topic and not self._brokers
+            passes = is_passing if was_there else self._may_pass
+            ask = partial(writable_queues, self._cluster, topic)
             try:
-                self._queues[topic] = awaited_queues(self._cluster, topic, self._may_pass)
+                self._queues[topic] = persist(
+                    ask, lambda: self._cluster.forget_route(topic), READ_TIMEOUT_S, passes=passes
+                )
             except NotFoundError as error:
                 self._topic_problems[topic] = str(error)
                 raise
@@ -223,13 +221,13 @@ class TaskRows:
         keys = row.get("keys")
         if isinstance(keys, list) and any(key and " " in key for key in keys):
             raise UsageError("one of its keys has a blank, which separates keys")
+        if found.get(props.TRAN_MSG, "").lower() == "true" or (is_numbered and props.TRAN_MSG in found):
+            raise UsageError("it is half of a transaction (TRAN_MSG), which nobody would end")
         if props.INNER_NUM in found:
             raise UsageError("its property INNER_NUM says that it is a batch")
         delay = found.get(props.DELAY)
         if delay is not None and whole_number(delay.lstrip("+-")) is None:
             raise UsageError(f"its delay level is no number: DELAY is {delay[:40]!r}")
-        if found.get(props.TRAN_MSG, "").lower() == "true":
-            raise UsageError("it is half of a transaction (TRAN_MSG), which nobody would end")
         if is_numbered and must_go_alone(topic, found):  # the broker chooses where it goes: numbers do not count
             raise UsageError("delivery=idempotent takes no delay, no priority and no retry topic")
         try:

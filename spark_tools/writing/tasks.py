@@ -24,7 +24,7 @@ from spark_tools.source_options import WriteOptions
 from spark_tools.writing.idempotent import IdempotentDelivery
 from spark_tools.writing.plan import WritePlan
 from spark_tools.writing.rejects import Rejects
-from spark_tools.writing.rows import TaskRows, awaited_queues
+from spark_tools.writing.rows import TaskRows
 from spark_tools.writing.stored import READ_MESSAGES, StoredTally, check_doubled, end_of, numbered
 
 if TYPE_CHECKING:
@@ -56,9 +56,12 @@ def write_at_least_once(
     batches: Iterator[pa.RecordBatch],
     brokers: frozenset[str] = frozenset(),
 ) -> TaskSent:
-    """Returns when every message is acknowledged or rejected. ``brokers``: as of ``TaskRows``. DeliveryError."""
-    queues = awaited_queues(cluster, options.topic) if options.topic is not None else []
-    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task, queues, brokers=brokers))
+    """Returns when every message is acknowledged or rejected. ``brokers``: as of ``TaskRows``. DeliveryError, or
+    NotFoundError for a topic of the options that is gone or cannot be written any more."""
+    rows = TaskRows(options, cluster, task, brokers=brokers)
+    if options.topic is not None:
+        rows.queues(options.topic)
+    target = _PlainTarget(options, cluster, rows)
     limits = Limits(options.batch_size, options.in_flight_max)
     try:
         delivery = TaskDelivery(target, _OwnPermits(options), time.monotonic, time.sleep, limits)
@@ -235,11 +238,13 @@ class _TaskSender:
         return found
 
     def _learn(self, topic: str) -> None:
-        """While it cannot be told where the masters are, the known addresses are tried again."""
+        """While it cannot be told where the masters are, the known addresses are tried again. Where no name server
+        knows the topic, any master may be asked: only brokers can say that it is gone."""
         with contextlib.suppress(RocketMQError):
-            for name, (_, broker) in self._cluster.route(topic).items():
+            of_topic = [broker for _, broker in self._cluster.route(topic).values()]
+            for broker in of_topic or self._cluster.admin.cluster_info().broker_addr_table.values():
                 if broker.master_addr is not None:
-                    self._addresses[name] = broker.master_addr
+                    self._addresses[broker.broker_name] = broker.master_addr
 
     def close(self) -> None:
         self._sender.close()

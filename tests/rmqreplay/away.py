@@ -48,8 +48,12 @@ class AwayBroker:
     def _start(self) -> Server:
         return servers.broker(self._directory / "b", self.namesrv.namesrv_addr, NAME, "--port", str(self._port))
 
-    def create(self, topic: str) -> None:
-        self.admin.create_topic(self._running.broker_addr, topic_config(topic, 2))
+    def create(self, topic: str, **more: int) -> None:
+        self.admin.create_topic(self._running.broker_addr, topic_config(topic, 2, **more))
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topic_in_broker(self._running.broker_addr, topic)
+        self.admin.delete_topic_in_namesrv(self.namesrv.namesrv_addr, topic)
 
     def away_until_asked(self, act: Callable[[LiveCluster], T]) -> T:
         """What ``act`` returns, which begins while the broker is away."""

@@ -1,6 +1,7 @@
 """Name servers know nothing of a topic while its broker restarts. Whatever begins then waits: no row is rejected for
 it."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,11 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
+from rmqproto.codes import PERM_READ
 from rmqproto.errors import ConnectError, NotFoundError
+from rmqreplay.sending.delivery import DeliveryError
 from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.pulling import READ_TIMEOUT_S
 from spark_tools.source_options import WriteOptions, parse_write_options
 from spark_tools.writing.plan import StreamCheckpoint, make_plan
 from spark_tools.writing.rejects import RejectedRow
@@ -58,6 +62,26 @@ def test_tasks_that_begin_while_the_broker_restarts_reject_nothing(broker: AwayB
     for count, write in enumerate((plain, numbered, by_column), 1):
         sent = broker.away_until_asked(write)
         assert (sent.stored, sent.rejects.count, broker.stored()) == (100, 0, 100 * count)
+
+
+def test_a_topic_that_is_deleted_or_closed_meanwhile_is_not_waited_for(broker: AwayBroker) -> None:
+    """Spark starts a failed task again, three times: each waited two minutes for a topic that nobody would bring back.
+    A broker takes messages for a topic that is closed, as Apache's does; producers do not send them."""
+    given = options(broker.namesrv.namesrv_addr)
+    begun_s = time.monotonic()
+    with LiveCluster(given.name_server) as cluster:
+        plan, there = make_plan(cluster, TOPIC), known_brokers(cluster)
+    broker.create(TOPIC, perm=PERM_READ)
+    until(lambda: broker.admin.topic_route(TOPIC).queue_datas[0].perm == PERM_READ)
+    with LiveCluster(given.name_server) as cluster, pytest.raises(NotFoundError, match="cannot be written"):
+        write_at_least_once(given, cluster, 0, rows(), there)
+    broker.delete(TOPIC)
+    with LiveCluster(given.name_server) as cluster:
+        with pytest.raises(NotFoundError, match="no name server knows"):
+            write_at_least_once(given, cluster, 0, rows(), there)
+        with pytest.raises(DeliveryError, match="not exist"):
+            write_once(given, plan, plan.write_id, cluster, 0, rows(), is_again=True)
+    assert time.monotonic() - begun_s < READ_TIMEOUT_S / 2
 
 
 def test_a_later_batch_of_a_stream_waits_for_the_broker(broker: AwayBroker, tmp_path: Path) -> None:
