@@ -89,7 +89,7 @@ class Timers:
         """Raises StorageError or OSError if the files cannot be used."""
         self.counts.load()
         self._must_recount = not clean
-        self._timers.load(self._clock_ms(), log_state(self._store), clean=clean)
+        self._timers.load(log_state(self._store), clean=clean)
         self._queue.next_offset = self._timers.queue_offset
         self._delivered_of_master = self._timers.saved.delivered_of_master
 
@@ -145,7 +145,7 @@ class Timers:
         if self._must_recount:
             self._must_recount = False
             await self._recount()
-        if self._takes_in:
+        if self._takes_in and self._timers.has_places(self._clock_ms()):
             is_busy = self._take_in_announced()
             for _ in range(0 if is_busy else TAKE_IN_READS):
                 await self._look_for_recalls()

@@ -48,7 +48,6 @@ class DryRun:
         self.refusal: StorageError | None = None
         self.timers: TimerStore | None = None
         """None if the store has no timers, or they refuse."""
-        self._clock_ms = clock_ms
         self.store = MessageStore(root, options, self.disk, clock_ms, background=False)
         with listening(self.said):
             try:
@@ -68,7 +67,7 @@ class DryRun:
         assert self.recovered is not None
         paths = TimerPaths.below(root)
         timers = TimerStore(paths, options, self.disk, FileCache(self.disk, self.store.options.open_files_max))
-        timers.load(self._clock_ms(), log_state(self.store), clean=self.recovered.was_clean)
+        timers.load(log_state(self.store), clean=self.recovered.was_clean)
         self.timers = timers
 
     def __enter__(self) -> DryRun:

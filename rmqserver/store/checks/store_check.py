@@ -102,7 +102,7 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         queue_check.add_all(checked, queues)
         index_check.add_all(checked, index)
         table_check.add_all(checked, tables, queues)
-        wheel.add_all(checked, clock_ms())
+        wheel.add_all(checked)
         set_check.add_all(checked, records.end_offset)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,

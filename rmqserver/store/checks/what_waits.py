@@ -85,7 +85,7 @@ def timers_of(found: Survey, store: MessageStore) -> TimerStore | None:
     disk = OverlayDisk(found.disk)
     timers = TimerStore(found.timer_paths, found.timer_options, disk, FileCache(disk, 16))
     try:
-        timers.load(store.clock_ms(), log_state(store), clean=found.is_clean)
+        timers.load(log_state(store), clean=found.is_clean)
     except (StorageError, OSError):
         return None
     return timers

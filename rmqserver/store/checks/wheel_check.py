@@ -12,12 +12,11 @@ from rmqserver.store.checks.checked_store import CheckedStore
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Severity
 from rmqserver.store.checks.survey import Survey
-from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint
-from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT, TimerStore
-from rmqserver.store.timers.wheel import NOTHING, TimerWheel
+from rmqserver.store.timers.timer_store import TimerStore
+from rmqserver.store.timers.wheel import NOTHING
 
 MENDED, LEFT = "brings wheel and timer log together again", "leaves it"
 HELD_BACK = "event=timers-held-back"
@@ -57,7 +56,7 @@ class WheelCheck:
                     message = WaitingMessage(record.queue_offset, record.size_bytes, int(text))
                     self._messages[record.log_offset] = message
 
-    def add_all(self, checked: CheckedStore, now_ms: int) -> None:
+    def add_all(self, checked: CheckedStore) -> None:
         found, timers = checked.found, checked.dry.timers
         usual = Severity.WARNING if found.is_clean else Severity.NOTE
         path = found.below(found.timer_paths.check)
@@ -79,7 +78,7 @@ class WheelCheck:
         if timers is None and checked.dry.recovered is not None:
             checked.add(Severity.ERROR, FindingKind.TIMERS_DIFFER, str(checked.dry.refusal), path, becomes=LEFT)
         elif timers is not None:
-            for what, lost_messages in self._differences(found, timers, now_ms):
+            for what, lost_messages in self._differences(found, timers):
                 checked.add(
                     Severity.ERROR, FindingKind.TIMERS_DIFFER, f"differs from the log: {what}", path,
                     topic=TIMER_TOPIC, lost_messages=lost_messages, ours=LEFT,
@@ -106,16 +105,10 @@ class WheelCheck:
         data = found.disk.read_bytes(path)[NOTE_AT:] if found.disk.is_file(path) else b""
         return any(data) and DeliveryNote.unpack_untrusted(data) is None
 
-    def _differences(self, found: Survey, timers: TimerStore, now_ms: int) -> Iterator[tuple[str, int]]:
+    def _differences(self, found: Survey, timers: TimerStore) -> Iterator[tuple[str, int]]:
         """What would be delivered wrongly, and how many messages never."""
         precision_ms = found.timer_options.precision_ms
-        delivered, reached = self._since_ms // precision_ms, timers.time_of(now_ms) - LATEST_SLOTS_KEPT
-        since = max(delivered, reached)
-        if reached > delivered:
-            wheel = TimerWheel(found.timer_paths.wheel, OverlayDisk(found.disk), precision_ms)
-            wheel.load(delivered)
-            if late := wheel.count_since(delivered) - wheel.count_since(reached):
-                yield f"{counted(late, 'timer')} of a time that the wheel no longer reaches", late
+        since = self._since_ms // precision_ms
         slots = {slot.time: slot for slot in timers.wheel.slots_since(since)}
         linked = {unit.log_offset for slot in slots.values() for unit in timers.log.chain(slot.last_position)}
         missing = {

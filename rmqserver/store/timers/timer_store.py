@@ -42,7 +42,7 @@ ANNOUNCED_MAX = 10_000
 
 BLANK_SLOTS = 60
 LATEST_SLOTS_KEPT = SLOTS_PER_TURN - BLANK_SLOTS
-"""A broker that was down for more slots than this does not deliver older ones: their places are reused."""
+"""No place of these slots is needed for a new timer. Apache's broker delivers no older ones."""
 
 
 class TimerStore:
@@ -82,7 +82,7 @@ class TimerStore:
 
     # -- start
 
-    def load(self, now_ms: int, log: LogState, *, clean: bool) -> None:
+    def load(self, log: LogState, *, clean: bool) -> None:
         """Loads wheel and timer log. StorageError or OSError for files that cannot be used."""
         self._check_no_snapshots()
         self.log.segments.load(is_derived=True)
@@ -90,7 +90,7 @@ class TimerStore:
         self.saved = saved = true_checkpoint(found, log, self.log, self.precision_ms)
         is_of_this_log = saved.queue_offset == found.queue_offset
         note = None if clean or not is_of_this_log else DeliveryNote.read(self._disk, self._paths.check)
-        since = max(saved.read_time_ms // self.precision_ms, self.time_of(now_ms) - LATEST_SLOTS_KEPT)
+        since = saved.read_time_ms // self.precision_ms
         self.wheel.load(since, is_new=saved.log_position == 0)
         self._tell(found, since)
         self._opened_time = since - 1
@@ -224,6 +224,14 @@ class TimerStore:
         """Makes the unit at that position of the timer log the slot's newest."""
         time, first, _, count = slot
         self.wheel.put(Slot(time, position if first == NOTHING else first, position, count + (-1 if is_delete else 1)))
+
+    def has_places(self, now_ms: int) -> bool:
+        """False while something is so late that a new timer may need its place: the broker was down for days. Then
+        ``enqueue`` nothing."""
+        oldest = min(
+            [time for time, slot in self._due.items() if not slot.is_done] + self._waiting_times[:1], default=0
+        )
+        return not oldest or oldest >= self.time_of(now_ms) - LATEST_SLOTS_KEPT
 
     def load_of(self, out_ms: int) -> int:
         """Messages in the slot of that time."""

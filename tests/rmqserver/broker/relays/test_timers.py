@@ -176,6 +176,29 @@ async def test_a_far_delay_is_rolled_and_delivered_in_time(bench: Bench) -> None
     assert bench.timers.counts.count("T") == 0
 
 
+@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("days", [6, 8, 13, 15, 30])
+async def test_a_broker_that_was_down_for_days_delivers_everything(
+    tmp_path: Path, clock: Clock, days: int, how: str
+) -> None:
+    """What had been due for more than seven days was lost, as with Apache's broker. A timer that is sent now may need
+    the place that one of 14 days ago has in the wheel."""
+    before = Bench(tmp_path, clock)
+    hours = range(1, 49)
+    for hour in hours:
+        before.send(b"%d" % hour, key=f"{hour}", TIMER_DELAY_SEC=hour * 3600)
+    await before.settle()
+    getattr(before, how)()
+    clock.now_ms = START_MS + days * DAY_MS
+    bench = Bench(tmp_path, clock)
+    for hour in hours:
+        bench.send(b"new %d" % hour, key=f"new {hour}", TIMER_DELIVER_MS=clock.now_ms + hour * 3_600_000)
+    assert await bench.at(clock.now_ms) == [b"%d" % hour for hour in hours]
+    assert (await bench.at(clock.now_ms + 2 * DAY_MS))[len(hours) :] == [b"new %d" % hour for hour in hours]
+    assert [metric.count for metric in bench.timers.counts.by_topic.values()] == [0]
+    bench.stop()
+
+
 async def test_recalled_messages_are_dropped_whatever_form_the_key_has(bench: Bench) -> None:
     for key in ("A", "B", "C"):
         bench.send(key.encode(), key=key, TIMER_DELAY_SEC=5)

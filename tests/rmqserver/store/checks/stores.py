@@ -74,9 +74,9 @@ def _topic(name: str) -> dict[str, object]:
     return {"perm": 6, "readQueueNums": 2, "topicName": name, "writeQueueNums": 2}
 
 
-def timers_of(root: Path, store: MessageStore, clock: Clock) -> TimerStore:
+def timers_of(root: Path, store: MessageStore) -> TimerStore:
     timers = TimerStore(TimerPaths.below(str(root)), TIMERS, store.disk, FileCache(store.disk, 4))
-    timers.load(clock.now_ms, log_state(store), clean=True)
+    timers.load(log_state(store), clean=True)
     return timers
 
 
@@ -92,7 +92,7 @@ def put_timer(
 
 
 def _timers(root: Path, store: MessageStore, clock: Clock) -> TimerStore:
-    timers = timers_of(root, store, clock)
+    timers = timers_of(root, store)
     for number in range(5):
         due_ms = clock.now_ms + 60_000 + 1000 * (number // 2)
         put_timer(store, timers, due_ms, clock.now_ms, unique=f"T{number}")

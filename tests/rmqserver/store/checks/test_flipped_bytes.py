@@ -111,7 +111,7 @@ def served(damaged: Damaged) -> Any:
             found[topic, key] = store.query(topic, key, 10, 0, 1 << 60).records
     timers = TimerStore(TimerPaths.below(str(damaged.root)), TIMERS, disk, FileCache(disk, 4))
     try:
-        timers.load(NOW_MS, log_state(store), clean=True)
+        timers.load(log_state(store), clean=True)
         found["timers"] = [(unit.log_offset, unit.slot_time_ms // 1000) for unit in timers.waiting_units()]
     except StorageError as error:
         found["timers"] = str(error)

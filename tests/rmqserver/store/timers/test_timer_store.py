@@ -34,7 +34,6 @@ GOLDEN_OPTIONS = TimerOptions(log_file_size_bytes=1000 * UNIT_SIZE_BYTES)
 
 def opened(
     root: Path,
-    now_ms: int,
     options: TimerOptions = SMALL,
     *,
     clean: bool = True,
@@ -46,7 +45,7 @@ def opened(
     log = LogState(
         log_end, lambda queue_offset: None if clean else queue_offset, EVER, newest_ms, lambda queue_offset: None
     )
-    store.load(now_ms, log, clean=clean)
+    store.load(log, clean=clean)
     return store
 
 
@@ -94,7 +93,7 @@ def slots_of(root: Path) -> list[Slot]:
 def test_reads_what_apache_wrote(tmp_path: Path) -> None:
     root = unpack("clean", tmp_path)
     check = TimerCheckpoint.read(OsDisk(), f"{root}/config/timercheck")
-    store = opened(root, check.read_time_ms, GOLDEN_OPTIONS)
+    store = opened(root, GOLDEN_OPTIONS)
     assert (store.queue_offset, store.log.end_position) == (22, 22 * UNIT_SIZE_BYTES)
     waiting = {slot.time: slot.message_count for slot in store.wheel.slots_since(check.read_time_ms // 1000)}
     assert waiting == {1795266167: -1, 1795267967: 1, 1795267968: 1, 1795350768: 1}
@@ -106,8 +105,8 @@ def test_writes_what_apache_wrote(tmp_path: Path) -> None:
     """The golden units, put in again one by one, give the golden files: every byte of log and check, and every slot."""
     root = unpack("clean", tmp_path)
     check = (root / "config/timercheck").read_bytes()
-    golden = opened(root, 0, GOLDEN_OPTIONS)
-    own = opened(tmp_path / "own", 0, GOLDEN_OPTIONS)
+    golden = opened(root, GOLDEN_OPTIONS)
+    own = opened(tmp_path / "own", GOLDEN_OPTIONS)
     for unit in golden.log.scan(0):
         # Apache's write time of a unit is the start of a second; its slot is that of the delay.
         due_ms = unit.slot_time_ms if not unit.is_roll else unit.write_time_ms + 2 * 86_400_000
@@ -125,7 +124,7 @@ def test_writes_what_apache_wrote(tmp_path: Path) -> None:
 
 
 def test_the_slot_of_a_time(tmp_path: Path) -> None:
-    store = opened(tmp_path, 1_700_000_000_000)
+    store = opened(tmp_path)
     assert add(store, 0, 1_700_000_010_000, 1_700_000_000_000)
     store.prepare_checkpoint(0)()
     at = 512010 * SLOT.size
@@ -147,7 +146,7 @@ def test_slots_at_every_edge_are_read_again_and_past_ones_are_not(tmp_path: Path
 
 
 def test_delivers_in_the_order_of_time_and_arrival(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset, seconds in enumerate([5, 2, 5, 3, 2, 5]):
         assert add(store, offset, START_MS + seconds * 1000, START_MS)
     assert delivered(store, START_MS + 2999) == []  # a slot takes what is due until its end
@@ -159,12 +158,12 @@ def test_delivers_in_the_order_of_time_and_arrival(tmp_path: Path) -> None:
 def test_what_a_clock_that_was_ahead_has_passed_stays_passed(tmp_path: Path) -> None:
     """As in Apache's broker: slots that have passed may have been delivered, and are not opened again. Later ones
     wait."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     assert delivered(store, START_MS + 60_000) == []
     assert not add(store, 0, START_MS + 30_000, START_MS)  # the caller delivers it at once
     assert add(store, 1, START_MS + 61_000, START_MS)
     save(store)
-    again = opened(tmp_path, START_MS)
+    again = opened(tmp_path)
     assert not add(again, 2, START_MS + 30_000, START_MS)
     assert delivered(again, START_MS + 30_000) == []
     assert delivered(again, START_MS + 62_000) == [1]
@@ -172,7 +171,7 @@ def test_what_a_clock_that_was_ahead_has_passed_stays_passed(tmp_path: Path) -> 
 
 def test_what_was_delivered_before_the_clock_went_back_stays_delivered_after_a_clean_stop(tmp_path: Path) -> None:
     """The log's last record then counts for less than the delivery, whose slots have left the memory."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset, seconds in enumerate([1, 2, 3, 120]):
         add(store, offset, START_MS + 1000 * seconds, START_MS)
     assert delivered(store, START_MS + 60_000) == [0, 1, 2]
@@ -180,12 +179,12 @@ def test_what_was_delivered_before_the_clock_went_back_stays_delivered_after_a_c
     assert delivered(store, START_MS + 61_000) == []
     store.stop(START_MS + 1500)
     save(store)
-    again = opened(tmp_path, START_MS + 1500, newest_ms=START_MS + 1500)
+    again = opened(tmp_path, newest_ms=START_MS + 1500)
     assert delivered(again, START_MS + 200_000) == [3]
 
 
 def test_one_full_slot_does_not_hold_the_others_up(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(1000):
         add(store, offset, START_MS + 1000, START_MS)
     add(store, 1000, START_MS + 2000, START_MS)
@@ -196,7 +195,7 @@ def test_one_full_slot_does_not_hold_the_others_up(tmp_path: Path) -> None:
 
 def test_a_far_delay_is_rolled(tmp_path: Path) -> None:
     day_ms = 86_400_000
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     add(store, 0, START_MS + 3 * day_ms, START_MS)  # a day past the window of two: more than a third of it
     add(store, 1, START_MS + 2 * day_ms + 1000, START_MS)
     assert delivered(store, START_MS + day_ms + 1000) == [1]
@@ -207,20 +206,20 @@ def test_a_far_delay_is_rolled(tmp_path: Path) -> None:
 
 def test_goes_on_after_a_clean_stop_in_the_middle_of_a_slot(tmp_path: Path) -> None:
     """Apache's broker would read the same: the chain begins at the first unit that is left."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(25):
         add(store, offset, START_MS + 1000, START_MS)
     (slot,) = store.due(START_MS + 2000)
     assert [unit.log_offset for unit in taken_from(slot, 11)] == list(range(11))
     store.stop(EVER)
     store.prepare_checkpoint(0)()
-    again = opened(tmp_path, START_MS + 5000)
+    again = opened(tmp_path)
     assert again.wheel.slot(START_MS // 1000 + 1).message_count == 14
     assert delivered(again, START_MS + 5000) == list(range(11, 25))
 
 
 def test_a_recall_that_came_before_its_target_survives_a_stop_between_them(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     add(store, 0, START_MS + 1000, START_MS, is_delete=True)
     for offset in range(1, 4):
         add(store, offset, START_MS + 1000, START_MS)
@@ -228,7 +227,7 @@ def test_a_recall_that_came_before_its_target_survives_a_stop_between_them(tmp_p
     assert [unit.log_offset for unit in taken_from(slot, 1)] == [1]
     store.stop(EVER)
     save(store)
-    (again,) = opened(tmp_path, START_MS + 5000).due(START_MS + 5000)
+    (again,) = opened(tmp_path).due(START_MS + 5000)
     assert [unit.log_offset for unit in taken_from(again, 9)] == [2, 3]
     assert [unit.log_offset for unit in again.delete_units] == [0]
 
@@ -236,14 +235,14 @@ def test_a_recall_that_came_before_its_target_survives_a_stop_between_them(tmp_p
 def test_what_was_delivered_behind_a_slot_that_is_not_done_is_taken_out_by_a_stop(tmp_path: Path) -> None:
     """The read time is that of the first unfinished slot, so Apache's broker would otherwise deliver the second one
     again."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(25):
         add(store, offset, START_MS + (1000 if offset < 20 else 2000), START_MS)
     first, second = store.due(START_MS + 3000)
     assert (len(taken_from(first, 5)), len(taken_from(second, 5))) == (5, 5)
     store.stop(EVER)
     save(store)
-    again = opened(tmp_path, START_MS + 5000)
+    again = opened(tmp_path)
     assert again.wheel.slot(START_MS // 1000 + 2).message_count == 0
     assert delivered(again, START_MS + 5000) == list(range(5, 20))
 
@@ -252,14 +251,14 @@ def test_what_was_delivered_behind_a_slot_that_is_not_done_is_taken_out_by_a_sto
 def test_goes_on_after_kill_9(tmp_path: Path, written_count: int) -> None:
     """The files are as the page cache has them. The note was written before the copies, so what is still delivered
     depends on how many of the three copies are there. The second slot is done, although the first is not."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(25):
         add(store, offset, START_MS + 1000 * (1 + offset // 20), START_MS)
     first, second = store.due(START_MS + 3000)
     taken_from(second, 9)
     units = walked(first).portion(3)
     store.note([NotedCopy(1000 + number, first.time, unit.position + 1) for number, unit in enumerate(units)])
-    again = opened(tmp_path, START_MS + 5000, clean=False, log_end=1000 + written_count)
+    again = opened(tmp_path, clean=False, log_end=1000 + written_count)
     assert again.queue_offset == 25
     assert delivered(again, START_MS + 5000) == list(range(written_count, 20))
 
@@ -267,14 +266,14 @@ def test_goes_on_after_kill_9(tmp_path: Path, written_count: int) -> None:
 @pytest.mark.parametrize("written_count", range(3))
 def test_what_was_due_at_once_is_not_delivered_again_after_kill_9(tmp_path: Path, written_count: int) -> None:
     """Messages 0 and 2 were due when they were read; 1 waits."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     deliveries = []
     for offset, out_ms in enumerate([START_MS - 1000, START_MS + 1000, START_MS - 1000]):
         if not store.enqueue(offset, 100, 7, out_ms, START_MS):
             deliveries.append(NotedCopy(1000 + offset // 2, FROM_QUEUE, offset + 1))
             store.note(deliveries)
         store.queue_offset = offset + 1
-    again = opened(tmp_path, START_MS + 5000, clean=False, log_end=1000 + written_count)
+    again = opened(tmp_path, clean=False, log_end=1000 + written_count)
     to_read = [offset for offset in range(again.queue_offset, 3) if not again.is_known(offset)]
     assert to_read == [[0, 2], [2], []][written_count]
     assert delivered(again, START_MS + 5000) == [1]
@@ -282,29 +281,29 @@ def test_what_was_due_at_once_is_not_delivered_again_after_kill_9(tmp_path: Path
 
 def test_units_of_messages_that_a_power_cut_took_are_dropped(tmp_path: Path) -> None:
     """Other messages will get their log offsets."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     save(store)
     for offset in (0, 100, 200):
         assert store.enqueue(offset, 100, 7, START_MS + 1000, START_MS)
     store.log.write()
     store.wheel.write()
-    again = opened(tmp_path, START_MS, clean=False, log_end=200)
+    again = opened(tmp_path, clean=False, log_end=200)
     assert delivered(again, START_MS + 5000) == [0, 100]
 
 
 def test_a_note_of_another_run_of_the_system_counts_for_nothing(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(5):
         add(store, offset, START_MS + 1000, START_MS)
     save(store)
     path = f"{tmp_path}/config/timercheck"
     DeliveryNote("another boot:1:2", START_MS // 1000 + 3, 5).write(OsDisk(), path)
-    again = opened(tmp_path, START_MS + 5000, clean=False)
+    again = opened(tmp_path, clean=False)
     assert delivered(again, START_MS + 5000) == list(range(5))
 
 
 def test_no_file_is_made_for_nothing(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     assert store.due(START_MS + 5000) == []
     assert not store.is_changed
     assert list(tmp_path.iterdir()) == []
@@ -318,16 +317,16 @@ def test_a_wheel_of_another_size_is_refused(tmp_path: Path, size_bytes: int) -> 
 
 
 def test_a_wheel_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     add(store, 0, START_MS + 1000, START_MS)
     store.note()
     (tmp_path / "timerwheel").write_bytes(b"")
-    assert delivered(opened(tmp_path, START_MS, clean=False), START_MS + 5000) == [0]
+    assert delivered(opened(tmp_path, clean=False), START_MS + 5000) == [0]
 
 
 def test_a_wheel_that_is_gone_is_made_again_from_the_timer_log(tmp_path: Path) -> None:
     """Its messages were never delivered, though the timer log knew them. What was delivered does not come again."""
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(25):
         add(store, offset, START_MS + 1000 * (1 + offset % 3), START_MS)
     assert delivered(store, START_MS + 2000) == list(range(0, 25, 3))
@@ -335,7 +334,7 @@ def test_a_wheel_that_is_gone_is_made_again_from_the_timer_log(tmp_path: Path) -
     store.stop(EVER)
     save(store)
     (tmp_path / "timerwheel").unlink()
-    again = opened(tmp_path, START_MS + 2000)
+    again = opened(tmp_path)
     assert again.waiting_count == 15
     assert sorted(delivered(again, START_MS + 12000)) == [offset for offset in range(25) if offset % 3]
 
@@ -343,11 +342,11 @@ def test_a_wheel_that_is_gone_is_made_again_from_the_timer_log(tmp_path: Path) -
 def test_a_wheel_in_snapshots_is_refused(tmp_path: Path) -> None:
     (tmp_path / "timerwheel.4096").write_bytes(b"")
     with pytest.raises(StorageError, match=r"timerwheel\.4096: a snapshot of the timer wheel"):
-        opened(tmp_path, 0)
+        opened(tmp_path)
 
 
 def test_old_files_go_with_their_messages(tmp_path: Path) -> None:
-    store = opened(tmp_path, START_MS)
+    store = opened(tmp_path)
     for offset in range(40):
         add(store, offset, START_MS + 1000 * (offset + 1), START_MS)
     store.prepare_checkpoint(0)()
@@ -419,7 +418,7 @@ def test_nothing_is_lost_early_or_twice(tmp_path_factory: pytest.TempPathFactory
     cut may bring back what was delivered since the last checkpoint; messages that the timer log has lost are taken in
     again."""
     root = tmp_path_factory.mktemp("timers")
-    model, store = Model(), opened(root, START_MS)
+    model, store = Model(), opened(root)
     for step, value in steps:
         if step == "add":
             due_ms = model.now_ms + value * 1000
@@ -439,12 +438,12 @@ def test_nothing_is_lost_early_or_twice(tmp_path_factory: pytest.TempPathFactory
             store.stop(EVER)
             save(store)
             model.since_save.clear()
-            store = opened(root, model.now_ms)
+            store = opened(root)
         else:
             if step == "cut":
                 cut_power(root, store, value)
                 model.cut_power()
-            store = opened(root, model.now_ms, clean=False)
+            store = opened(root, clean=False)
             take_in_again(store, model)
     model.now_ms = START_MS + 10_000_000
     for offset in delivered(store, model.now_ms):
