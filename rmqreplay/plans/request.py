@@ -262,7 +262,7 @@ def _require_readable(cluster: LiveCluster, topics: list[str], dlq_group: str | 
         route = cluster.route(topic)
         if not route and dlq_group is not None and topic == dlq_topic(dlq_group):
             raise NotFoundError(
-                f"group {dlq_group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some"
+                f"group {dlq_group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some."
             )
         if route and not any(queue.perm & PERM_READ for queue, _ in route.values()):
             raise UsageError(
