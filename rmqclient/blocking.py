@@ -222,8 +222,11 @@ class _Pool:
                 hint=OUTCOME_UNKNOWN if self._has_spoken else f"{_SILENCE} {OUTCOME_UNKNOWN}",
             ) from None
         except OSError as error:
-            what = "was cancelled" if interrupts != self._interrupts else f"failed: {reason(error)}"
-            raise ConnectError(f"{request_label(code)} to {self._address} {what}", address=self._address) from None
+            asked = f"{request_label(code)} to {self._address}"
+            if interrupts != self._interrupts:
+                raise ConnectError(f"{asked} was cancelled", address=self._address) from None
+            hint = None if self._has_spoken else _SILENCE
+            raise ConnectError(f"{asked} failed: {reason(error)}", address=self._address, hint=hint) from None
 
     @contextlib.contextmanager
     def _taken(self, interrupts: int, code: int, deadline_s: float) -> Iterator[BlockingConnection]:

@@ -134,6 +134,17 @@ def test_a_time_out_says_whether_anything_ever_came_from_there() -> None:
         assert slow.value.hint == "Whether it was carried out is unknown."
 
 
+def test_a_server_that_hangs_up_without_a_word_may_want_tls() -> None:
+    """As a RocketMQ server that takes TLS alone. It used to be said without advice."""
+    with (
+        Peer(lambda request: CLOSE) as peer,
+        BlockingClient() as client,
+        pytest.raises(ConnectError, match=" failed: ") as caught,
+    ):
+        client.request(peer.address, CODE)
+    assert "with TLS or without?" in (caught.value.hint or "")
+
+
 def test_a_oneway_request_says_so_and_waits_for_nothing() -> None:
     with Peer(lambda request: None) as peer, BlockingClient() as client:
         client.oneway(peer.address, CODE)
