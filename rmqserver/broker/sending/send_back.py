@@ -97,8 +97,7 @@ class SendBacks:
             self._put.put(copy)
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
-        origin = header.origin_topic if self._topics.get(header.origin_topic or "") else message.topic
-        self._stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
+        self._stats.add("SNDBCK_PUT_NUMS", f"{properties[props.RETRY_TOPIC]}@{header.group}")
         if on_done is not None:
             self._put.when_stored({}, on_done)
 

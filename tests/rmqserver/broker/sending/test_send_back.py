@@ -33,6 +33,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.messages: list[NewMessage] = []
+        self.counted: list[tuple[str, str]] = []
 
     def put(self, message: NewMessage) -> None:
         self.messages.append(message)
@@ -40,7 +41,8 @@ class Broker:
     def record_host(self, peer: object) -> bytes:
         return HOST
 
-    def add(self, name: str, key: str) -> None: ...
+    def add(self, name: str, key: str) -> None:
+        self.counted.append((name, key))
 
     def get(self, name: str) -> None: ...
 
@@ -55,6 +57,17 @@ def test_returns_are_counted_no_further_than_a_record_can_say() -> None:
     header = SendBackHeader(offset=0, group="G", delay_level=-1)
     back.put(header, Returned(SubscriptionGroupConfig(group_name="G"), message), 0, broker, None)
     assert broker.messages[0].reconsume_times == 2**31 - 1
+
+
+@pytest.mark.parametrize("properties", [b"", b"RETRY_TOPIC\x01Work\x02"])
+def test_each_return_counts_for_the_topic_that_first_had_the_message(properties: bytes) -> None:
+    broker: Any = Broker()
+    back = SendBacks(broker, broker, broker, broker, broker, broker, broker)
+    topic = "%RETRY%G" if properties else "Work"
+    message = StoredMessage(200, 0, 0, 0, 5, 4711, 0, 1_000, HOST, 2_000, HOST, 1, 0, b"body", topic, properties)
+    header = SendBackHeader(offset=0, group="G", delay_level=0, origin_topic=topic)
+    back.put(header, Returned(SubscriptionGroupConfig(group_name="G"), message), 0, broker, None)
+    assert broker.counted == [("SNDBCK_PUT_NUMS", "Work@G")]
 
 
 LEVELS = "messageDelayLevel=0s 1h 0s 0s"
