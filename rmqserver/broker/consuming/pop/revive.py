@@ -29,6 +29,7 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import STOPS
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import to_dead_letters
+from rmqserver.store.append.confirmation import OFFSET_MAX
 from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 
@@ -104,7 +105,7 @@ class Reviver:
             now_ms = self._clock_ms()
             while (due := queue.next_due(now_ms)) is not None:
                 try:
-                    await self._revive(due)
+                    await self._revive(due, self._log_offset(queue_id, due))
                     if due.waiting:
                         queue.postpone(due, now_ms + AGAIN_AFTER_MS)
                     elif queue.is_open(due):
@@ -194,10 +195,16 @@ class Reviver:
 
     # --- one check point ---------------------------------------------------------------------------------------------
 
-    async def _revive(self, due: Open) -> None:
-        """Puts the check point's waiting messages into the retry topic; messages that were put no longer wait. Those
-        that still wait could not be read or put, for reasons of their own. Messages may be acknowledged while one is
-        read."""
+    def _log_offset(self, queue_id: int, due: Open) -> int:
+        """Where the check point's entry lies, behind all that was popped with it."""
+        queue = self._store.queues.find(self._log.topic, queue_id)
+        unit = queue.unit(due.revive_offset) if queue is not None else None
+        return unit[0] if unit is not None else OFFSET_MAX
+
+    async def _revive(self, due: Open, log_offset: int) -> None:
+        """Puts the waiting messages of the check point at ``log_offset`` into the retry topic; messages that were put
+        no longer wait. Those that still wait could not be read or put, for reasons of their own. Messages may be
+        acknowledged while one is read."""
         check_point = due.check_point
         topic = normal_topic(check_point.topic, check_point.consumer_group)
         config = self._config
@@ -214,7 +221,7 @@ class Reviver:
             return
         for queue_offset in list(due.waiting):
             try:
-                message = await self._message(check_point, queue_offset)
+                message = await self._message(check_point, queue_offset, log_offset)
                 if queue_offset not in due.waiting:  # acknowledged meanwhile
                     continue
                 if message is not None:
@@ -231,8 +238,9 @@ class Reviver:
         group, topic, queue_id = check_point.consumer_group, check_point.topic, check_point.queue_id
         self._in_flight.settled(topic, group, queue_id, check_point.pop_time, message_count)
 
-    async def _message(self, check_point: CheckPoint, queue_offset: int) -> StoredMessage | None:
-        """The message; None if its file is gone or it cannot be identified. Raises _Unfit if it cannot be read now."""
+    async def _message(self, check_point: CheckPoint, queue_offset: int, end: int) -> StoredMessage | None:
+        """The message, which lies before ``end`` in the log; None if its file is gone, its topic was deleted, or it
+        cannot be identified. Raises _Unfit if it cannot be read now."""
         try:
             records, _ = await self._get(check_point.topic, check_point.queue_id, queue_offset, 1)
             message = decode_record_untrusted(records[0]) if records else None
@@ -245,7 +253,7 @@ class Reviver:
         except ProtocolError as error:
             log.error("event=revive-message-damaged topic=%s reason=%r", check_point.topic, str(error))
             return None
-        if message is None or found_offset != queue_offset:
+        if message is None or found_offset != queue_offset or message.log_offset >= end:
             log.warning(
                 "event=revive-without-message topic=%s queue=%d offset=%d",
                 check_point.topic, check_point.queue_id, queue_offset,

@@ -123,8 +123,8 @@ def test_what_is_acknowledged_while_it_is_read_does_not_come_again(
 ) -> None:
     reviver, read = bench.parts.reviver, bench.parts.reviver._message
 
-    async def read_slowly(check_point: CheckPoint, queue_offset: int) -> StoredMessage | None:
-        message = await read(check_point, queue_offset)
+    async def read_slowly(check_point: CheckPoint, queue_offset: int, end: int) -> StoredMessage | None:
+        message = await read(check_point, queue_offset, end)
         if queue_offset == 0:
             for each in taken:
                 if each.body in acked:
@@ -409,6 +409,23 @@ def test_a_late_acknowledgement_does_not_hold_the_log_back_for_ever(bench: Bench
     assert committed
     for queue_id, done_offset in committed.items():
         assert done_offset == bench.store.max_offset(topic, queue_id) - 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_what_was_popped_of_a_deleted_topic_is_no_message_of_the_new_one(bench: Bench, *, is_restarted: bool) -> None:
+    """A message of the new topic at the same queue offset came a second time."""
+    bench.send(b"old")
+    bench.take()
+    bench.wait(1)
+    bench.parts.topic_admin.delete(TOPIC)
+    bench.parts.topics.create_system(TOPIC, 2)
+    bench.send(b"new")
+    (new,) = bench.take()
+    bench.ack(new.handle)
+    if is_restarted:
+        bench.restart()
+    bench.wait(DUE_MS)
+    assert bench.take() == []
 
 
 def test_a_restart_forgets_nothing(bench: Bench) -> None:
