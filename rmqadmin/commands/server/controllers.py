@@ -199,7 +199,12 @@ def clean_broker_metadata(
         cluster=cluster_name, broker_ids=ids, also_living=clean_living_broker,
     )  # fmt: skip
     said = f"clear broker {broker_name} metadata from controller success! \n"
-    return change(call, [Step(leader, "delete", changes, act)], lambda _done: said)
+    foretold, living = None, [one.broker_id for one in gone if one.alive]
+    if living and not clean_living_broker:
+        which = broker_name if ids is None else f"[{broker_name},  {living[0]}]"
+        remark = f"Broker {which} is still alive, clean up failure"
+        foretold = RefusedError(C.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, remark, address=leader)
+    return change(call, [Step(leader, "delete", changes, act, foretold=foretold)], lambda _done: said)
 
 
 def _parse_ids(text: str | None) -> list[int] | None:

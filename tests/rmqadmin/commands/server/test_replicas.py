@@ -2,6 +2,7 @@
 two replicas (``golden/ha`` of the specification)."""
 
 import pytest
+from msgspec.structs import replace
 
 from rmqproto.bodies.replication import (
     EpochCache,
@@ -217,10 +218,14 @@ def test_a_refused_election_tells_what_to_do(rmqadmin: Rmqadmin) -> None:
 
 def test_what_is_forgotten_is_planned_replica_by_replica(rmqadmin: Rmqadmin) -> None:
     done = answering(RequestCode.CLEAN_BROKER_DATA)
-    with Replayed(LEADER, answers=[knowing(REPLICAS), done]) as controller:
+    of_one = replace(REPLICAS, not_in_sync_replicas=[replace(TWO, alive=False)])
+    with Replayed(LEADER, answers=[knowing(of_one), done]) as controller:
         command = ("cleanBrokerMetadata", "-a", controller.address, "-bn", "broker-a", "-n", controller.address)
         (planned,) = rmqadmin("-o", "json", *command, "-c", "C", "-b", "2", "--dry-run").items
         assert [change["field"] for change in planned["changes"]] == ["broker-a 2"]
+        alive = "Broker [broker-a, 1] is still alive, clean up failure (2009 "
+        rmqadmin(*command, "-c", "C", "-b", "1;2", "--dry-run", status=1, out="", err=alive)
+        rmqadmin(*command, "-l", "--dry-run", status=0)
         ran = rmqadmin(*command, "-c", "C", "-b", "1;2", "--output", "mqadmin")
         assert ran.out == "clear broker broker-a metadata from controller success! \n"
         assert controller.requests[-1].ext["brokerControllerIdsToClean"] == "1;2"
