@@ -118,7 +118,9 @@ class Archived(ResultOf[ArchivedQueueRow], frozen=True):
 
     def rows(self) -> Sequence[ArchivedQueueRow]:
         """Without queues that are empty."""
-        return [self._row(queue) for queue in sorted({*self.outcome.manifest.ranges, *self.outcome.begun})]
+        outcome = self.outcome
+        waiting = {queue for queue, at in outcome.begun.items() if outcome.latest.get(queue, at) > at}
+        return [self._row(queue) for queue in sorted({*outcome.manifest.ranges, *waiting})]
 
     def _row(self, queue: MessageQueue) -> ArchivedQueueRow:
         ranges, latest = self.outcome.manifest.ranges.get(queue, []), self.outcome.latest.get(queue)

@@ -48,6 +48,17 @@ def test_the_status_says_whether_retention_is_near(
     assert sorted(directory.rglob("*")) == before
 
 
+def test_queues_without_messages_have_no_row(run: Rmqadmin, start_standalone, tmp_path: Path) -> None:
+    """Without --topic, those that every broker has were all listed."""
+    server = start_standalone()
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, topic_config(QUEUE.topic, 2))
+        until(lambda: QUEUE.topic in admin.topic_list())
+        admin.send_message(server.broker_addr, QUEUE, Message(QUEUE.topic, b"x"))
+    ran = run("-o", "json", "spark-archive", "-n", server.namesrv_addr, "--archive", str(tmp_path), "--check")
+    assert [(row["topic"], row["queue_id"], row["waiting"]) for row in ran.items] == [(QUEUE.topic, 0, 1)]
+
+
 def test_a_file_in_an_archives_place_is_told_in_words_that_fit(run: Rmqadmin, tmp_path: Path) -> None:
     file = tmp_path / "archive"
     file.touch()
