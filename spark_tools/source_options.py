@@ -343,10 +343,10 @@ def _where(options: GivenOptions, prefix: str, default: str, timestamp_ms: int |
         return Where(keyword=default, table=table)
     # A stream has both keywords, a batch the one that does not read nothing.
     keywords = ("earliest", "latest") if (prefix, default) == ("starting", "latest") else (default,)
-    if value not in keywords:
+    if value.lower() not in keywords:
         wanted = ", ".join(keywords)
         raise UsageError(f"option {prefix}Offsets={value} is neither {wanted}, group:<name> nor JSON")
-    return Where(keyword=value)
+    return Where(keyword=value.lower())
 
 
 def _check_numbers(name: str, table: OffsetTable, *, at_least: int) -> None:

@@ -267,6 +267,7 @@ def test_stream_options_without_a_meaning_are_refused(given: dict[str, str], pro
 
 def test_a_stream_begins_at_the_end_unless_told() -> None:
     assert parse_stream_options(STREAM).read.start.keyword == "latest"
+    assert parse_stream_options(STREAM | {"startingOffsets": "Earliest"}).read.start.keyword == "earliest"
     assert parse_stream_options(STREAM | {"startingTimestamp": "2h"}).read.missing_timestamp == "latest"
     given = STREAM | {"startingOffsets": "earliest", "maxtriggerdelay": "30s", "minoffsetspertrigger": "1k"}
     found = parse_stream_options(given)
