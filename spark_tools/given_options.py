@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -16,7 +15,7 @@ from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX, whole_number
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import ClusterAccess
-from rmqreplay.source.queue_ranges import OffsetTable
+from rmqreplay.source.queue_ranges import OffsetTable, did_you_mean
 
 T = TypeVar("T")
 
@@ -158,10 +157,3 @@ def json_of(name: str, text: str, kind: type[T]) -> T:
         return msgspec.json.decode(text.encode(), type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"option {name}={text} is not valid: {error}") from None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint that suggests the most similar name, ignoring case; None if none is similar."""
-    spelled = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), spelled, 1)
-    return f"did you mean {spelled[near[0]]}?" if near else None

@@ -152,7 +152,8 @@ def _check_places(where: Where, prefix: str, queues: Sequence[MessageQueue], pos
             if queue_text(queue) not in known:
                 raise NotFoundError(
                     f"option {prefix}Offsets names {queue_text(queue)}, which is none of the queues that are read",
-                    hint=_nearest_queue(queue_text(queue), known),
+                    hint=did_you_mean(queue_text(queue), known)
+                    or f"these are read: {', '.join(sorted(known)[:8]) or 'none'}",
                 )
     if where.keyword == "group" and queues and all(positions.committed(where.group, each) is None for each in queues):
         topics = ", ".join(sorted({queue.topic for queue in queues}))
@@ -162,9 +163,11 @@ def _check_places(where: Where, prefix: str, queues: Sequence[MessageQueue], pos
         )
 
 
-def _nearest_queue(text: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(text, known, 1)
-    return f"did you mean {near[0]}?" if near else f"these are read: {', '.join(sorted(known)[:8]) or 'none'}"
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint that suggests the most similar name, ignoring case; None if none is similar."""
+    spelled = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), spelled, 1)
+    return f"did you mean {spelled[near[0]]}?" if near else None
 
 
 def _cut(
@@ -193,7 +196,7 @@ def _wanted_queues(options: WantedRanges, positions: Positions) -> list[MessageQ
             if topic in known:
                 hint = f"rmqadmin topicRoute -t '{topic}' shows its permissions; updateTopicPerm gives R"
                 raise NotFoundError(f"no queue of the topic {topic} can be read", hint=hint)
-            raise NotFoundError(f"there is no topic {topic}")
+            raise NotFoundError(f"there is no topic {topic}", hint=did_you_mean(topic, known))
         queues += of_topic
     return list(dict.fromkeys(queues))
 
@@ -206,7 +209,8 @@ def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -
             for queue_id in dict.fromkeys(ids):
                 queue = MessageQueue(topic, broker_name, queue_id)
                 if queue not in known:
-                    raise NotFoundError(f"there is no queue {queue_text(queue)}")
+                    hint = did_you_mean(queue_text(queue), map(queue_text, known))
+                    raise NotFoundError(f"there is no queue {queue_text(queue)}", hint=hint)
                 queues.append(queue)
     return queues
 

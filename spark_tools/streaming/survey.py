@@ -13,8 +13,7 @@ from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQE
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, check_allowed, is_gone, is_passing, is_silence, persist
-from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
-from spark_tools.given_options import did_you_mean
+from rmqreplay.source.queue_ranges import DataLossError, did_you_mean, starting_places, wanted_topics
 from spark_tools.source_options import ReadOptions
 from spark_tools.spark_worker import tell
 from spark_tools.streaming.offsets import Marks, Places, is_younger

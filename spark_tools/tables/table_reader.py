@@ -19,9 +19,9 @@ from rmqreplay.ledger.letters import Letter, Place
 from rmqreplay.ledger.sent_before import check_root, sent_of_letters
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.pulling import PullRules
+from rmqreplay.source.queue_ranges import did_you_mean
 from rmqreplay.source.store_view import StoreView
 from spark_tools.arrow_records import DATE_MAX_MS, DATE_MIN_MS
-from spark_tools.given_options import did_you_mean
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
 from spark_tools.schema import kinds_of

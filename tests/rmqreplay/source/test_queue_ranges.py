@@ -69,6 +69,22 @@ def test_the_queue_that_was_meant_is_named():
     assert raised.value.hint == "did you mean T/broker-a/0?"
 
 
+@pytest.mark.parametrize(
+    ("topics", "hint"),
+    [
+        ({"subscribe": "Orders"}, "did you mean orders?"),
+        ({"subscribe": "Bills"}, None),
+        ({"subscribe": "", "assign": '{"T": {"broker-a": [2]}}'}, "did you mean T/broker-a/1?"),
+    ],
+)
+def test_what_is_not_there_names_what_may_be_meant(topics, hint):
+    places = Places()
+    places.topics = lambda: ["T", "orders"]
+    with pytest.raises(NotFoundError) as raised:
+        resolve(parse_read_options({"nameServer": "h:1", **topics}), places)
+    assert raised.value.hint == hint
+
+
 @pytest.mark.parametrize("start", [at(q0=21), "group:Ahead"])
 def test_a_start_behind_the_end_of_the_queue_is_lost_data_and_not_an_empty_read(start):
     with pytest.raises(DataLossError, match="10 to 20 exist"):
