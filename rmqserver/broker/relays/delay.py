@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_NAME = "delayOffset.json"
+UNKNOWN_MS = 1 << 62
+"""The length of a level that the settings do not have any more."""
 VERSION_STEP = 200
 """Deliveries per step of the data version (delayOffsetUpdateVersionStep)."""
 
@@ -72,13 +74,15 @@ class Delays:
                 self._loaded[level] = delivered
 
     def relays(self) -> list[Relay]:
-        """One for each level that the settings have now."""
-        levels = range(1, len(self._config.delay_levels_ms) + 1)
-        return [self._relays.get(level) or self._add(level) for level in levels]
+        """One for each level that the settings have now, or had when messages came that may wait still."""
+        levels = {*range(1, len(self._config.delay_levels_ms) + 1)}
+        levels.update(queue_id + 1 for queue_id in self._store.queues.ids_of(SCHEDULE_TOPIC))
+        return [self._relays.get(level) or self._add(level) for level in sorted(levels)]
 
     def _add(self, level: int) -> Relay:
         def due_count(queue: ConsumeQueue, start: int) -> int:
-            return count_due(queue, start, self._clock_ms(), self._config.delay_levels_ms[level - 1])
+            lengths_ms = self._config.delay_levels_ms[level - 1 : level]
+            return count_due(queue, start, self._clock_ms(), lengths_ms[0] if lengths_ms else UNKNOWN_MS)
 
         relay = self._relays[level] = Relay(self._store, SCHEDULE_TOPIC, level - 1, due_count, self._deliver)
         relay.next_offset = self._loaded.get(level, 0)

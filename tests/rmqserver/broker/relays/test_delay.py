@@ -43,10 +43,10 @@ class Bench:
         self.delays = parts_on(self.store, self.files, "messageDelayLevel=1s").delays
         self.delays.load()
 
-    def wait(self, body: bytes = b"body", topic: str = "T", more: str = "") -> None:
+    def wait(self, body: bytes = b"body", topic: str = "T", more: str = "", queue_id: int = 0) -> None:
         """Stores a delayed message, with ``more`` properties."""
         properties = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02{more}".encode()
-        put(self.store, SCHEDULE_TOPIC, 0, body, properties=properties)
+        put(self.store, SCHEDULE_TOPIC, queue_id, body, properties=properties)
         self.store.commit()
 
     async def deliver(self) -> bool:
@@ -86,6 +86,21 @@ async def test_time_further_off_than_the_level_is_long_does_not_count(bench: Ben
     queue = bench.store.queues.find(SCHEDULE_TOPIC, 0)
     assert queue is not None
     assert count_due(queue, 0, bench.clock.now_ms, LEVEL_MS) == 1
+
+
+async def test_what_waits_in_a_level_that_the_settings_lack_by_now_is_delivered(tmp_path: Path) -> None:
+    """It waited without a word, until the settings had as many levels again."""
+    bench = Bench(tmp_path)
+    bench.wait(queue_id=16)
+    bench.close()
+    again = Bench(tmp_path)
+    again.clock.now_ms += LEVEL_MS - 1
+    relay = again.delays.relays()[-1]
+    assert not await relay.step()
+    again.clock.now_ms += 1
+    assert await relay.step()
+    assert (again.delivered(), again.delays.offsets) == (1, {17: 1})
+    again.close()
 
 
 async def test_damaged_and_half_messages_are_passed_over(bench: Bench) -> None:
