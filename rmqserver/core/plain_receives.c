@@ -66,7 +66,7 @@ static int take_born_time(Popped *popped) {
     return popped->born_ms > 0;
 }
 
-typedef struct { Text records, topic; PyObject *handles, *roles, *tags, *md5; unsigned int attempts_max; } Given;
+typedef struct { Text records, topic; PyObject *handles, *roles, *tags, *md5, *digest_name; unsigned int attempts_max; } Given;
 
 // 1 if it is plain; 0 if not, -1 with an exception.
 static int read_popped(Popped *popped, const Given *given) {
@@ -206,10 +206,10 @@ static void put_answer_of(Back *back, const Popped *popped, Text topic, Text han
 // --- both
 
 // Sets the digest of the body. -1 with an exception.
-static int digest_of(Text body, PyObject *md5, uint8_t *digest) {
+static int digest_of(Text body, const Given *given, uint8_t *digest) {
     PyObject *bytes = PyBytes_FromStringAndSize(body.bytes, body.size);
-    PyObject *hash = bytes ? PyObject_CallOneArg(md5, bytes) : NULL;
-    PyObject *found = hash ? PyObject_CallMethod(hash, "digest", NULL) : NULL;
+    PyObject *hash = bytes ? PyObject_CallOneArg(given->md5, bytes) : NULL;
+    PyObject *found = hash ? PyObject_CallMethodNoArgs(hash, given->digest_name) : NULL;
     int is_one = found && PyBytes_Check(found) && PyBytes_GET_SIZE(found) == MD5_SIZE;
     if (is_one) memcpy(digest, PyBytes_AS_STRING(found), MD5_SIZE);
     else if (found) PyErr_SetString(PyExc_TypeError, "a digest of 16 bytes is wanted");
@@ -229,7 +229,7 @@ static int pack(const Given *given, const Text *records, Py_ssize_t count, Back 
         read_record(popped.at, records[number].size, &popped.record);
         int done = read_popped(&popped, given);
         if (done <= 0) return done;
-        if (digest_of(popped.record.body, given->md5, digest)) return -1;
+        if (digest_of(popped.record.body, given, digest)) return -1;
         put_answer_of(back, &popped, given->topic, text_of(handle), digest);
     }
     return !back->is_full;
@@ -253,13 +253,15 @@ PyObject *pack_received(PyObject *Py_UNUSED(module), PyObject *args) {
         rest = (Text){rest.bytes + record.size, rest.size - record.size};
     }
     if (count != wanted) Py_RETURN_NONE;
+    if (!(given.digest_name = PyUnicode_InternFromString("digest"))) return NULL;
     char *begin = PyMem_Malloc((size_t)room + 1);
-    if (!begin) return PyErr_NoMemory();
+    if (!begin) return Py_DECREF(given.digest_name), PyErr_NoMemory();
     Back back = {begin, begin + room, 0};
     PyObject *handles = Py_NewRef(given.handles);
     int done = pack(&given, records, count, &back);
     PyObject *packed = done > 0 ? PyBytes_FromStringAndSize(back.at, begin + room - back.at) : done ? NULL : Py_NewRef(Py_None);
     Py_DECREF(handles);
+    Py_DECREF(given.digest_name);
     PyMem_Free(begin);
     return packed;
 }
