@@ -11,6 +11,7 @@ from rmqproto.codes import PERM_READ, PERM_WRITE, ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.java.java_numbers import whole_number
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
+from rmqproto.wording import QUEUES_TOLD_MAX, names_told
 
 
 def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:
@@ -89,9 +90,6 @@ def _closed_hint(route: TopicRoute) -> str:
     )
 
 
-_NAMED_QUEUES_MAX = 16
-
-
 def chosen_queues(texts: Iterable[str], queues: Sequence[MessageQueue]) -> set[MessageQueue]:
     """Those of ``queues`` that are named: ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError for another text;
     NotFoundError for a queue that is not among them."""
@@ -105,6 +103,6 @@ def _named(text: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         raise UsageError(f"--queue {text} is neither QUEUE nor BROKER:QUEUE")
     found = [queue for queue in queues if queue.queue_id == queue_id and broker_name in ("", queue.broker_name)]
     if not found:
-        there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues[:_NAMED_QUEUES_MAX])
+        there = names_told([f"{queue.broker_name}:{queue.queue_id}" for queue in queues], QUEUES_TOLD_MAX)
         raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Its queues: {there}.")
     return found

@@ -13,9 +13,7 @@ from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.codes import PERM_READ
 from rmqproto.errors import RocketMQError
-from rmqproto.wording import counted
-
-_TOLD_MAX = 8
+from rmqproto.wording import QUEUES_TOLD_MAX, counted, names_told
 
 
 class StoredQueue(msgspec.Struct, frozen=True):
@@ -136,15 +134,13 @@ def unread_text(queues: Sequence[UnreadQueue]) -> str:
     """How many messages are in which queues: ``6 messages in queues that consumers do not read (broker-a: queue 2: 1,
     …)``."""
     total = sum(one.message_count for one in queues)
-    which = ", ".join(
-        f"{one.queue.broker_name}:{one.queue.queue_id} {count(one.message_count)}" for one in queues[:_TOLD_MAX]
-    )
-    more = f" and {len(queues) - _TOLD_MAX} more" if len(queues) > _TOLD_MAX else ""
-    return f"{counted(total, 'message')} in queues that consumers do not read ({which}{more})"
+    each = [f"{one.queue.broker_name}:{one.queue.queue_id} {count(one.message_count)}" for one in queues]
+    which = names_told(each, QUEUES_TOLD_MAX)
+    return f"{counted(total, 'message')} in queues that consumers do not read ({which})"
 
 
 def read_again(topic: str, queues: Sequence[UnreadQueue]) -> str:
     """The command that lets consumers read these queues."""
     addrs = list(dict.fromkeys(one.broker_addr for one in queues))
     nums = max(one.queue.queue_id for one in queues) + 1
-    return "; ".join(f"rmqadmin updateTopic -b {addr} -t '{topic}' -r {nums}" for addr in addrs[:_TOLD_MAX])
+    return "; ".join(f"rmqadmin updateTopic -b {addr} -t '{topic}' -r {nums}" for addr in addrs[:QUEUES_TOLD_MAX])

@@ -21,9 +21,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-from rmqproto.wording import counted
-
-_TOLD_MAX = 8
+from rmqproto.wording import QUEUES_TOLD_MAX, counted, names_told
 
 OUT_OF_REACH = "out of consumers' reach"
 
@@ -70,18 +68,12 @@ def _lost_text(admin: AdminClient, addr: str, topic: str, queue_ids: range, stat
     }
     if not counts:
         return ""
-    which = _listed(f"queue {queue_id}: {count(number)}" for queue_id, number in counts.items())
+    which = names_told([f"queue {queue_id}: {count(number)}" for queue_id, number in counts.items()], QUEUES_TOLD_MAX)
     return f"{counted(sum(counts.values()), 'message')} {state} {OUT_OF_REACH} ({which})"
 
 
 def _ids_text(queue_ids: range) -> str:
     return f"queue {queue_ids[0]}" if len(queue_ids) == 1 else f"the queues {queue_ids[0]} to {queue_ids[-1]}"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    found = list(texts)
-    more = [f"{len(found) - _TOLD_MAX} more"] if len(found) > _TOLD_MAX else []
-    return ", ".join([*found[:_TOLD_MAX], *more])
 
 
 # --- step by step ----------------------------------------------------------------------------------------------------
@@ -125,7 +117,7 @@ def unconsumed(admin: AdminClient, addr: str, topic: str, queue_ids: Iterable[in
 
 
 def unconsumed_text(left: list[Unconsumed]) -> str:
-    return _listed(map(str, left))
+    return names_told([*map(str, left)], QUEUES_TOLD_MAX)
 
 
 QUEUE_NUMS_DEFAULT = 8

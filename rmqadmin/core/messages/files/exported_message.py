@@ -20,6 +20,7 @@ from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSIONS
 from rmqproto.names import DLQ_PREFIX
+from rmqproto.wording import QUEUES_TOLD_MAX, names_told
 
 
 class StoredFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,9 +99,6 @@ def problem_with(found: ExportedMessage, topic: str) -> str | None:
     return None
 
 
-_NAMED_QUEUES_MAX = 16
-
-
 def queues_for(found: ExportedMessage, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
     """Those of a topic's writable queues to which the message may go, each as good as the other: the one that it names,
     by broker, number or both, and all if it names none. A message that was stored before goes where all of its old
@@ -115,7 +113,7 @@ def queues_for(found: ExportedMessage, queues: Sequence[MessageQueue]) -> Sequen
         return named
     if was_stored(found):
         return [queues[(zlib.crc32((broker_name or "").encode()) + (queue_id or 0)) % len(queues)]]
-    there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues[:_NAMED_QUEUES_MAX])
+    there = names_told([f"{queue.broker_name}:{queue.queue_id}" for queue in queues], QUEUES_TOLD_MAX)
     place = ", ".join(
         f"{name} {value}" for name, value in (("broker_name", broker_name), ("queue_id", queue_id)) if value is not None
     )
