@@ -8,11 +8,10 @@ from rmqadmin.cli.options.command_options import LONG
 from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.registry import find
 from rmqadmin.core.audit_trail import AuditedCommand, AuditRow, audit_rows, read_commands_untrusted
+from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.results import ResultOf
 from rmqproto.times import time_range
 from rmqproto.wording import counted
-
-_NO_CONTEXT = "none"
 
 
 class Audited(ResultOf[AuditRow], frozen=True):
@@ -56,7 +55,7 @@ def audit(
         for one in commands
         if (between.begin_ms is None or one.begin.time_ms >= between.begin_ms)
         and (between.end_ms is None or one.begin.time_ms < between.end_ms)
-        and (context is None or (one.begin.context or _NO_CONTEXT) == context)
+        and (context is None or (one.begin.context or NO_CONTEXT) == context)
         and (wanted is None or one.begin.command == wanted)
     ]
     return Audited(found if limit is None else found[-limit:], wrong_count)

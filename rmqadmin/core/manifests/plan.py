@@ -12,7 +12,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned, unless_refused
+from rmqadmin.core.changes import KEEP, NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned, unless_refused
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.results import FoundRows, Row, doc, row_of
@@ -170,7 +170,6 @@ def _routes_left(admin: AdminClient, topic: str, places: Sequence[Place]) -> lis
     ]
 
 
-_KEEP = "keep"
 _MARKS = {"create": "+", "delete": "-", **dict.fromkeys(NOT_PLANNED, "!")}
 
 
@@ -255,4 +254,4 @@ def applied_rows(steps: Sequence[ObjectStep], rows: Sequence[ChangeRow]) -> list
 
 def what_changes(steps: Sequence[ObjectStep]) -> list[ObjectStep]:
     """The steps that change something."""
-    return [one for one in steps if one.step.action != _KEEP]
+    return [one for one in steps if one.step.action != KEEP]
