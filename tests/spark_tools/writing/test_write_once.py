@@ -1,6 +1,9 @@
 """Idempotent writes at a real broker, as tasks make them, and the plan that they follow. Without Spark."""
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pyarrow as pa
 from rmqclient.admin import AdminClient
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import decode_records_untrusted
+from rmqreplay.sending.delivery import DeliveryError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import PullRules, pull_range
@@ -94,6 +98,52 @@ def test_a_repeated_task_stores_the_rest_though_queues_have_come(
         done = write(server, cluster, plan, frame(1000))
         assert (done.stored, done.rejects.count) == (1000, 0)
         assert stored(cluster, topic) == dealt(1000) | {at: [] for at in range(QUEUES, 2 * QUEUES)}
+
+
+@pytest.mark.parametrize("next_batch", [False, True])
+def test_a_zombie_that_goes_on_stores_nothing_more(
+    server: Server, cluster: LiveCluster, topic: str, tmp_path: Path, next_batch: bool
+) -> None:
+    """It stands still in the middle of its rows, until another attempt has stored all of them, or until the next batch
+    has begun."""
+    checkpoint, is_half_sent, goes_on = StreamCheckpoint(str(tmp_path)), threading.Event(), threading.Event()
+    begin_batch(tmp_path, 0)
+    plan = checkpoint.plan(cluster, topic)
+
+    def with_a_pause() -> Iterator[pa.RecordBatch]:
+        (batch,) = frame(300)
+        for number in range(0, 300, 10):
+            if number == 150:
+                is_half_sent.set()
+                assert goes_on.wait(60)
+            yield batch.slice(number, 10)
+
+    def zombie() -> TaskSent:
+        with LiveCluster(server.namesrv_addr) as own:
+            return write_once(options(server, topic, batchSize="5"), plan, "query", own, 0, with_a_pause())
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(zombie)
+        assert is_half_sent.wait(60)
+        write_once(options(server, topic), plan, "query", cluster, 0, frame(300), is_again=True)
+        if next_batch:
+            begin_batch(tmp_path, 1)
+            later = checkpoint.plan(cluster, topic)
+            write_once(options(server, topic), later, "query", cluster, 0, frame(3))
+        goes_on.set()
+        if next_batch:
+            with pytest.raises(DeliveryError, match="epoch 0 has ended"):
+                running.result(60)
+        else:
+            assert running.result(60).stored == 300
+    found = Counter(body for bodies in stored(cluster, topic).values() for body in bodies)
+    assert found == Counter([b"row %d" % number for number in [*range(300), *(range(3) if next_batch else ())]])
+
+
+def begin_batch(checkpoint: Path, number: int) -> None:
+    """As Spark notes it."""
+    (checkpoint / "offsets").mkdir(exist_ok=True)
+    (checkpoint / "offsets" / str(number)).touch()
 
 
 def test_batches_and_tasks_of_one_row_go_to_all_queues(server: Server, cluster: LiveCluster, topic: str) -> None:
