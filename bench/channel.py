@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_tools.part_reader import read_any
+from spark_tools.partitions import plan_read
 from spark_tools.schema import ddl
-from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
 
 ROWS = 2000

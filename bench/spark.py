@@ -187,7 +187,7 @@ HEADERS = [column.split()[0] for column in HEADER_COLUMNS.split(", ")]
 
 def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
     from spark_tools.part_reader import read_any
-    from spark_tools.source import plan_read
+    from spark_tools.partitions import plan_read
     from spark_tools.source_options import parse_read_options
 
     options = parse_read_options({"path": store.directory, "properties": properties})

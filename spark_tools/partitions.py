@@ -69,6 +69,21 @@ def cluster_of(options: ReadOptions) -> LiveCluster:
     )
 
 
+def plan_read(options: ReadOptions) -> Planned:
+    """Resolves the options once, by asking the cluster or reading the stores."""
+    if options.name_server is not None:
+        with cluster_of(options) as cluster:
+            return plan_live(cluster, options)
+    planned = Planned()
+    for number, path in enumerate(options.paths):
+        name = options.broker_names[number] if number < len(options.broker_names) else None
+        with StoreView(path, name) as view:
+            plan = plan_store(view, options)
+            planned.parts += plan.parts
+            planned.gaps += plan.gaps
+    return planned
+
+
 def plan_live(cluster: LiveCluster, options: ReadOptions) -> Planned:
     cluster.topics()  # a name server that does not answer is not waited for: its address may be wrong
     timeout_s = options.read_timeout_ms / 1000

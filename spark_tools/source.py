@@ -15,9 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import queue_text
-from rmqreplay.source.store_view import StoreView
 from spark_tools.given_options import as_comment, is_of_table, plain_options, with_options_of_table
-from spark_tools.partitions import Part, Planned, cluster_of, plan_live, plan_store, task_parts
+from spark_tools.partitions import Planned, plan_read, task_parts
 from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import TABLES, check_columns, check_table_columns, ddl
 from spark_tools.source_options import (
@@ -85,7 +84,7 @@ class RocketMQDataSource(DataSource):
             if options.table is not None:
                 from spark_tools.tables.table_reader import TableReader
 
-                return TableReader(options, check_table_columns(options.table, _typed_columns(schema)), _parts)
+                return TableReader(options, check_table_columns(options.table, _typed_columns(schema)))
             columns = _columns(schema, options)
             kind = FilteringReader if options.push_filters and _is_asked_to_push() else RocketMQReader
             return kind(options, columns, self._planned or plan_read(options))
@@ -127,25 +126,6 @@ def _columns(schema: StructType, options: ReadOptions) -> list[str]:
         properties=options.properties,
         corrupt=options.on_corrupt == "column",
     )
-
-
-def plan_read(options: ReadOptions) -> Planned:
-    """Resolves the options once, by asking the cluster or reading the stores."""
-    if options.name_server is not None:
-        with cluster_of(options) as cluster:
-            return plan_live(cluster, options)
-    planned = Planned()
-    for number, path in enumerate(options.paths):
-        name = options.broker_names[number] if number < len(options.broker_names) else None
-        with StoreView(path, name) as view:
-            plan = plan_store(view, options)
-            planned.parts += plan.parts
-            planned.gaps += plan.gaps
-    return planned
-
-
-def _parts(options: ReadOptions) -> list[Part]:
-    return plan_read(options).parts
 
 
 class RocketMQReader(DataSourceReader):

@@ -31,10 +31,10 @@ from rmqreplay.source.live import PLAIN, ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import nested
 from spark_tools.part_reader import parts_frame
+from spark_tools.partitions import plan_read
 from spark_tools.read_rules import RowFilter
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.schema import ddl
-from spark_tools.source import plan_read
 from spark_tools.source_options import access_options, parse_read_options
 
 if TYPE_CHECKING:

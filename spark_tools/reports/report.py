@@ -73,7 +73,7 @@ def make_report(
 
 def check_place(name: str, place: Mapping[str, str], *, topics: Sequence[str] = (), groups: Sequence[str] = ()) -> None:
     """The errors that need no Spark: of a store, a cluster, a topic or a group that is not there."""
-    from spark_tools.source import plan_read
+    from spark_tools.partitions import plan_read
     from spark_tools.source_options import parse_read_options
     from spark_tools.tables.table_reader import TableReader
 
@@ -81,7 +81,7 @@ def check_place(name: str, place: Mapping[str, str], *, topics: Sequence[str] = 
     if name in OF_MESSAGES:
         plan_read(options)
     else:
-        TableReader(options, [], lambda _: ()).partitions()
+        TableReader(options, []).partitions()
 
 
 def _asked(

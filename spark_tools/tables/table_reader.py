@@ -23,7 +23,7 @@ from rmqreplay.source.queue_ranges import did_you_mean
 from rmqreplay.source.store_view import StoreView
 from spark_tools.arrow_records import DATE_MAX_MS, DATE_MIN_MS
 from spark_tools.part_reader import read_any
-from spark_tools.partitions import cluster_of
+from spark_tools.partitions import cluster_of, plan_read
 from spark_tools.schema import kinds_of
 from spark_tools.source_options import ReadOptions
 from spark_tools.spark_worker import hints_in_text
@@ -60,12 +60,9 @@ class TablePart(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Reads a table. ``plan`` gives the parts of a read of messages."""
-
-    def __init__(self, options: ReadOptions, columns: list[str], plan: Callable[[ReadOptions], Iterable[Any]]):
+    def __init__(self, options: ReadOptions, columns: list[str]):
         self._options = options
         self._columns = columns
-        self._plan = plan
 
     def partitions(self) -> list[InputPartition]:
         paths: list[str | None] = [*self._options.paths] or [None]
@@ -164,7 +161,7 @@ class TableReader(DataSourceReader):
             options = replace(self._options, topics=there, paths=[part.path] if part.path else [], groups=None)
             if part.path is not None:
                 options = replace(options, broker_names=[self._broker_name(part.path)])
-            for planned in self._plan(options):
+            for planned in plan_read(options).parts:
                 for batch in read_any(planned, options, columns):
                     yield from in_ms(batch.to_pylist(maps_as_pydicts="lossy"))
 

@@ -12,7 +12,7 @@ from rmqproto.errors import ConnectError, RefusedError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError
-from spark_tools.partitions import TASK_MESSAGES_MIN, TASKS_MIN, Part, plan_live, task_parts
+from spark_tools.partitions import TASK_MESSAGES_MIN, TASKS_MIN, Part, plan_live, plan_read, task_parts
 from spark_tools.source_options import parse_read_options
 from tests.support.servers import Fresh, Server, topic_config, until
 
@@ -57,8 +57,6 @@ def test_a_read_is_planned_when_the_broker_has_a_master_again(
 def test_queues_that_a_broker_does_not_tell_are_named(
     server: Server, admin: AdminClient, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = pytest.importorskip("spark_tools.source", reason="it needs PySpark", exc_type=ImportError)
-
     def refuse(*_: object) -> None:
         raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
 
@@ -66,7 +64,7 @@ def test_queues_that_a_broker_does_not_tell_are_named(
     admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=2))
     until(lambda: topic in admin.topic_list())
     monkeypatch.setattr(AdminClient, "queues_past", refuse)
-    planned = source.plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
+    planned = plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
     assert [text.partition(": ")[0] for text in planned.not_searched] == [
         f"queues of {topic} past its 2 are not known on broker-a"
     ]

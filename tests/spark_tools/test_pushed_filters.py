@@ -22,7 +22,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from spark_tools.source import FilteringReader, plan_read
+from spark_tools.partitions import plan_read
+from spark_tools.source import FilteringReader
 from spark_tools.source_options import parse_read_options
 from tests.rmqserver.store import golden
 

@@ -12,6 +12,7 @@ from rmqproto.hosts import split_address
 from rmqreplay.sending.target import ReplayTarget, read_fences
 from rmqreplay.source.live import ClusterAccess
 from spark_tools.part_reader import read_any
+from spark_tools.partitions import plan_read
 from spark_tools.schema import columns
 from spark_tools.source_options import access_options, parse_read_options
 from tests.rmqadmin.conftest import Rmqadmin
@@ -68,12 +69,11 @@ def test_every_way_with_connections_of_its_own_follows_the_map(
 
 def test_a_read_of_spark_follows_the_map(reach: Rmqadmin, far: Server) -> None:
     """Where the read is planned and, in each task, where it is done."""
-    source = pytest.importorskip("spark_tools.source", reason="pyspark is not installed")
     reach("updateTopic", "-b", addr_of(reach), "-t", "MappedRead", "-r", "1", "-w", "1", "--yes", status=0)
     reach("msg", "send", "MappedRead", "1", "2", "3", status=0)
     given = {"nameServer": far.namesrv_addr, "subscribe": "MappedRead"}
     options = parse_read_options({**given, **access_options(ClusterAccess(address_map=parse_address_map([MAP])))})
-    (part,) = source.plan_read(options).parts
+    (part,) = plan_read(options).parts
     names = [column.name for column in columns()]
     assert sum(batch.num_rows for batch in read_any(part, options, names)) == 3
     with pytest.raises(UsageError, match="option addressMap: 'x' maps no address"):

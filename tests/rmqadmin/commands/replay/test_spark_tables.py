@@ -23,7 +23,6 @@ from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.names import TRACE_TOPIC, dlq_topic, retry_topic
 from rmqproto.trace import AnyRecord, Consumed, Delivered, Published, encode_trace
 from spark_tools.schema import kinds_of
-from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
 from spark_tools.tables.table_reader import TableReader
 from tests.rmqadmin.conftest import Rmqadmin
@@ -47,7 +46,7 @@ class Scene:
     def rows(self, where: str, table: str, **options: str) -> list[dict[str, Any]]:
         place = {"nameServer": self.server.namesrv_addr} if where == LIVE else {"path": str(self.store)}
         parsed = parse_read_options(place | {"table": table} | options)
-        reader = TableReader(parsed, list(kinds_of(table)), lambda of: plan_read(of).parts)
+        reader = TableReader(parsed, list(kinds_of(table)))
         batches = [batch for part in reader.partitions() for batch in reader.read(part)]
         return [row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict")]
 
