@@ -98,7 +98,7 @@ def rust_command(home: Path) -> list[str]:
         for source in sources:
             shutil.copy(source, folder)
         with tempfile.TemporaryDirectory() as target:  # a gigabyte
-            options = ["--quiet", "--debug", "--root", folder, "--path", folder, "--target-dir", target]
+            options = ["--quiet", "--debug", "--root", str(folder), "--path", str(folder), "--target-dir", target]
             subprocess.run([cargo, "install", *options], check=True, stdout=sys.stderr, timeout=1800)
 
     return [str(built("grpc-rust", sources, install) / "bin/scenes")]
