@@ -20,7 +20,7 @@ from rmqadmin.core.names import check_nested, unknown_field
 from rmqadmin.core.units import parse_perm, perm_of_letters
 from rmqproto.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute, alter
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.routes import QUEUE_NUMS_MAX, TopicConfig
 from rmqproto.codes import ResponseCode, perm_text
 from rmqproto.errors import NotFoundError, ProtocolError, RefusedError, UsageError
 from rmqproto.names import SYSTEM_TOPIC_PROBLEM, group_problem, is_system_topic, topic_problem
@@ -296,6 +296,16 @@ def _foretold(kind: ListKind[C], addr: str, name: str, before: C | None, request
         alter(kind.attributes, None if before is None else before.attributes, request.attributes)
     except ProtocolError as error:
         yield RefusedError(ResponseCode.SYSTEM_ERROR, str(error), address=addr)
+
+
+def within_limit(admin: AdminClient, step: Step, field: str, *counts: int) -> Step:
+    """The step; a dry run foretells that a broker of ours takes no more queues than QUEUE_NUMS_MAX."""
+    over = next((number for number in counts if number > QUEUE_NUMS_MAX), None)
+    if over is None or step.foretold or not admin.read_only or "core" not in admin.broker_runtime_info(step.target):
+        return step
+    remark = f"{field} {over} not in [0, {QUEUE_NUMS_MAX}]"
+    foretold = RefusedError(ResponseCode.INVALID_PARAMETER, remark, address=step.target)
+    return msgspec.structs.replace(step, foretold=foretold)
 
 
 def plan_deletion(kind: ListKind[C], addr: str, name: str, before: C | None, act: Callable[[], None]) -> Step:

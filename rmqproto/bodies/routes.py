@@ -85,6 +85,11 @@ class BrokerMemberGroupAnswer(Body, kw_only=True):
     broker_member_group: BrokerMemberGroup
 
 
+QUEUE_NUMS_MAX = 16_384
+"""Queues of one topic on a broker of ours; Apache's takes any number. Every tool that shows a topic asks for every
+queue."""
+
+
 class TopicConfig(Body, kw_only=True, gc=False):
     """A topic as the broker keeps it. Unknown ``attributes`` are kept."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from rmqproto.bodies.routes import QUEUE_NUMS_MAX
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqserver.auth.auth_settings import ACL_1, AUTHENTICATION
@@ -32,9 +33,6 @@ from rmqserver.config.setting_values import (
 )
 from rmqserver.limits import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode, StoreOptions, TimerOptions, bounded_disk_percent
-
-QUEUE_NUMS_MAX = 16_384
-"""Queues of one topic on this broker. Every tool that shows a topic asks for every queue."""
 
 
 @dataclasses.dataclass(init=False, eq=False)

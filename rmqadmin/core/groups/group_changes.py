@@ -9,7 +9,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Step, plan_each, unless_refused
-from rmqadmin.core.topic_and_group_configs import GROUPS, plan_config, plan_deletion, read_topic
+from rmqadmin.core.topic_and_group_configs import GROUPS, plan_config, plan_deletion, read_topic, within_limit
 from rmqadmin.core.topics.topic_changes import messages_in
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
@@ -36,7 +36,8 @@ def plan_group(
     before = admin.all_groups(addr).subscription_group_table.get(group)
     base = new_group(group) if replace or before is None else before
     request = msgspec.structs.replace(base, **said, attributes=signed)
-    return plan_config(GROUPS, addr, group, before, request, admin.create_group), request
+    step = plan_config(GROUPS, addr, group, before, request, admin.create_group)
+    return within_limit(admin, step, "retryQueueNums", request.retry_queue_nums), request
 
 
 def delete_group_in_broker(admin: AdminClient, addr: str, group: str, *, clean_offset: bool) -> Step:

@@ -14,7 +14,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Step, all_keep, plan_each, unless_refused
 from rmqadmin.core.servers.broker_answers import ask_each
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
-from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic
+from rmqadmin.core.topic_and_group_configs import TOPICS, plan_config, plan_deletion, read_topic, within_limit
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -171,7 +171,8 @@ def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool 
     )
     request = wish.over(defaults if replace or before is None else before)
     warn = partial(shrink_warnings, admin, addr)
-    return plan_config(TOPICS, addr, wish.topic, before, request, admin.create_topic, warn), request
+    step = plan_config(TOPICS, addr, wish.topic, before, request, admin.create_topic, warn)
+    return within_limit(admin, step, "queueNums", request.read_queue_nums, request.write_queue_nums), request
 
 
 def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *, replace: bool = False) -> TopicPlan:

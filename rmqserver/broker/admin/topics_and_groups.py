@@ -13,7 +13,7 @@ from rmqproto import names
 from rmqproto.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqproto.bodies.base import DataVersion, MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
-from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
+from rmqproto.bodies.routes import QUEUE_NUMS_MAX, TopicConfig, TopicConfigs, TopicList
 from rmqproto.bodies.statistics import GroupForbidden, TopicOffset, TopicStats
 from rmqproto.codes import MESSAGE_TYPE, ResponseCode, TopicMessageType
 from rmqproto.errors import ProtocolError
@@ -24,7 +24,7 @@ from rmqserver.broker.stats import BrokerStats, store_time_ms
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable, check_served
-from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
 from rmqserver.store.message_store import MessageStore
