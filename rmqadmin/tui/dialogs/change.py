@@ -274,8 +274,8 @@ class ChangeDialog(Dialog):
             what += "; enter goes to this line" if isinstance(self.focused, OptionList) else ""
             self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._ask)
+    def on_row_table_moved(self) -> None:
+        self._ask()
 
     def action_page(self, pages: int) -> None:
         """Scrolls the preview, even while the name is being typed."""
@@ -383,7 +383,6 @@ class ChangeDialog(Dialog):
         text = self._totals(result)
         totals.update(literal(text))
         totals.display = bool(text)
-        self.call_after_refresh(self._ask)
 
     def action_close(self) -> None:
         if self._changing:

@@ -91,7 +91,7 @@ async def test_what_comes_for_a_dialog_that_is_closed_is_dropped(driver: Driver,
     await driver.press("escape")
     await driver.until(lambda: not dialog.query("*"))
     await until_closed(dialog, lambda: dialog._preview(then_name=True))
-    dialog.on_resize()
+    dialog.on_row_table_moved()
     dialog._preview_if_filled()
     with pytest.raises(NoMatches), while_open(driver.app.screen):
         driver.app.screen.query_one("#none")

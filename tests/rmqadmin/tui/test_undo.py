@@ -39,6 +39,7 @@ async def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_s
     assert offsets(world) == [1] * QUEUE_COUNT
     await driver.press("u")
     await driver.until_shown("Undo: Reset the offsets", "0 before, 4 after", f"Type {world.group} to go on")
+    assert "page down shows" not in driver.text, "all rows are in view"
     await confirm(driver, "no")
     await driver.until_shown("nothing was changed: that is not the name to type")
     await confirm(driver, world.group)
