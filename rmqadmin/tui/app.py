@@ -112,6 +112,7 @@ class DashboardApp(BaseApp):
         bound("undo"),
         PICTURE_KEY,
         *(bound(f"replay_{move}", f"replay('{move}')") for move in ("next", "previous", "minute_on", "minute_back")),
+        bound("suspend"),
         bound("quit"),
     ]
 

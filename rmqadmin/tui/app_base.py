@@ -112,6 +112,7 @@ class BaseApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh())  # the shell has written over what was drawn
         for problem in self.problems:
             self.say(problem, is_error=True)
         self.set_interval(_COLLECTED_EVERY_S, self._collect)
@@ -145,6 +146,13 @@ class BaseApp(App[None]):
         self._is_to_leave = True
         if self._is_ready:
             self.exit()
+
+    def action_suspend(self) -> None:
+        """Stops the program until its shell goes on with it. One that no shell has started would stay stopped."""
+        if os.getpgrp() == os.getsid(0):
+            self.say("no shell waits for this program: q quits", is_error=True)
+        else:
+            self.action_suspend_process()
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()

@@ -102,6 +102,35 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
 
 
+def test_ctrl_z_goes_to_the_shell_and_fg_draws_all_of_the_screen_again(world: World, tmp_path: Path) -> None:
+    """Only what had changed was drawn over what the shell had written."""
+    bash = ("-c", "import os; os.execvp('bash', ['bash', '--norc', '-i'])")
+    shell = started(world, tmp_path, program=bash)
+    shell.sendline(f"{sys.executable} -m rmqadmin tui --interval 0.5")
+    expect_all(shell, "broker-a", "Letters", "Quit")
+    shell.send("\x1a")
+    shell.expect("Stopped")
+    shell.sendline("fg")
+    expect_all(shell, "Letters", "broker-a", "Quit")
+    shell.send("q")
+    shell.expect(r"bash-[\d.]+[#$] ")
+    shell.sendline("exit $?")
+    shell.expect(pexpect.EOF)
+    shell.close()
+    assert shell.exitstatus == 0, shell.before
+
+
+def test_ctrl_z_stops_nothing_where_no_shell_could_go_on_with_it(world: World, tmp_path: Path) -> None:
+    program = started(world, tmp_path, "tui", "--interval", "0.5")
+    program.expect("broker-a")
+    program.send("\x1a")
+    program.expect("no shell waits")
+    program.send("q")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", first_size_is_quick([(80, 24), (120, 40), (200, 60)]), ids=str)
 def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, size: tuple[int, int]) -> None:
