@@ -227,7 +227,8 @@ def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> Consu
 
 
 def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None]]) -> GroupClients:
-    """The answers of several brokers about one group's clients, merged."""
+    """The answers of several brokers about one group's clients, merged, in the order of their ids: a broker tells them
+    in any order, and in another one the next time."""
     known = [(broker.broker_name, answer) for broker, answer in answers if answer is not None]
     connections: dict[str, ClientConnection] = {}
     broker_names: dict[str, list[str]] = {}
@@ -247,8 +248,8 @@ def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None
                 twin.broker_names.append(broker_name)
     first = known[0][1] if known else ConsumerConnection()
     return GroupClients(
-        connections, broker_names, subscriptions, first.consume_type, first.message_model, first.consume_from_where,
-        list(twins.values()),
+        dict(sorted(connections.items())), broker_names, subscriptions,
+        first.consume_type, first.message_model, first.consume_from_where, list(twins.values()),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqadmin.core.groups.consumption import joined_clients
 from rmqadmin.core.groups.queue_owners import (
     Member,
     OwnedQueue,
@@ -14,6 +15,8 @@ from rmqadmin.core.groups.queue_owners import (
     without_heading,
 )
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ClientConnection, ConsumerConnection
+from rmqproto.bodies.routes import BrokerData
 from tests.support.quick import in_one_test
 
 A, B, C = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
@@ -46,6 +49,14 @@ def owners_of(*members: Member, broadcast: bool = False) -> QueueOwners:
 def test_states(found: QueueOwners, states: list[str], summary: str) -> None:
     assert [found.state(queue) for queue in (A, B, C)] == [QueueState(state) for state in states]
     assert found.summary() == summary
+
+
+def test_members_have_one_order_although_a_broker_tells_them_in_any() -> None:
+    """Of two members that subscribe to different things, now one was said to differ and now the other."""
+    told = [ClientConnection(client_addr="192.0.2.1:1", client_id=name) for name in ("2", "1")]
+    broker = BrokerData(broker_addrs={}, broker_name="broker-a", cluster="C")
+    answers = [ConsumerConnection(connection_set=one) for one in (told, told[::-1])]
+    assert [list(joined_clients([(broker, answer)]).connections) for answer in answers] == [["1", "2"]] * 2
 
 
 def test_members_beyond_the_queues_are_spare() -> None:
