@@ -271,6 +271,17 @@ async def test_rows_of_the_system_are_left_out_and_counted(table: RowTable, pilo
     assert table.visible_keys() == NAMES[10:20]
 
 
+async def test_hidden_rows_take_no_room_from_the_columns_of_others(table: RowTable, pilot: Pilot[None]) -> None:
+    """The long names of Apache's own topics took the rates of all others away on a small terminal."""
+    long = "x" * 20
+    table.set_columns([Column(name="name", value=lambda row: row, importance=VITAL), Column(name="rate", value=len)])
+    table.set_hidden(lambda row: row == long)
+    table.set_rows((name, name) for name in ["short", long])
+    assert table.cells.shown[0] == (0, len("short"))
+    table.set_hidden(None)
+    assert table.cells.shown[0] == (0, len(long))
+
+
 async def test_new_numbers_move_their_rows(table: RowTable, pilot: Pilot[None]) -> None:
     table.set_rows((name, name) for name in NAMES[:3])
     table.put("numbers", dict.fromkeys(NAMES[:3], 1))

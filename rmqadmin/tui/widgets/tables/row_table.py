@@ -129,8 +129,8 @@ class RowTable(WindowTable):
         self._arrange()
 
     def set_hidden(self, is_hidden: Callable[[Any], bool] | None) -> None:
-        """Hides rows by their base part; None hides none."""
-        self.model.is_hidden = is_hidden
+        """As ``Rows.hide``."""
+        self.model.hide(is_hidden)
         self._arrange()
 
     def _arrange(self) -> None:

@@ -81,7 +81,6 @@ class Rows:
         self.passes: Callable[[str], bool] | None = None
         """The filter: whether the text of a row's base cells passes."""
         self.is_hidden: Callable[[Any], bool] | None = None
-        """Whether a row is hidden, by its base part."""
         self.lines: dict[str, Line] = {}
         self._prepared: dict[str, Line] = {}
         self.shown: list[Line] = []
@@ -168,11 +167,29 @@ class Rows:
             if column.part == part and (column.changes_by_itself or not is_same):
                 text = self._text(column, value)
                 texts[at], marks[at] = text, column.marked(value)
-                if not column.is_sparse or column.of(value) is not None:
-                    self.cells.see(at, text)
         cells_before = line.texts, line.marks
         line.texts, line.marks = tuple(texts), tuple(marks)
-        return line.errors.get(part) != before or (line.texts, line.marks) != cells_before
+        has_changed = (line.texts, line.marks) != cells_before
+        if has_changed and not self._hides(line):
+            self._see(line)
+        return line.errors.get(part) != before or has_changed
+
+    def _hides(self, line: Line) -> bool:
+        return self.is_hidden is not None and self.is_hidden(line.parts[BASE])
+
+    def _see(self, line: Line) -> None:
+        """Makes room for the cells of a row."""
+        for at, (column, text) in enumerate(zip(self.columns, line.texts, strict=True)):
+            if text is not None and not (column.is_sparse and column.of(line.parts[column.part]) is None):
+                self.cells.see(at, text)
+
+    def hide(self, is_hidden: Callable[[Any], bool] | None) -> None:
+        """Hides rows by their base part; None hides none. A hidden row takes no room from the others' columns."""
+        if is_hidden is not self.is_hidden:
+            self.is_hidden = is_hidden
+            for line in self.lines.values():
+                if not self._hides(line):
+                    self._see(line)
 
     def _text(self, column: Column, value: Any) -> str:
         return printable(column.text(value, self._now_ms()))
