@@ -131,7 +131,7 @@ class TableScreen(DashboardScreen):
         found = await feed.ask(self.read_rows)
         await self.table.prepare(found.rows.items())
         self.lacks, feed.problems, self._note = found.lacks, [*found.told(), *self._told], found.note
-        is_first = self.table.all_count == 0
+        is_first = not self._rows
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.judge(() if found.rows is self._rows else found.rows)
         self._rows = found.rows

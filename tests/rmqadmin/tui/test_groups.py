@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -9,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.cluster import ClusterMemory
-from rmqadmin.tui.sources.groups import read_group, read_groups, read_numbers
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.groups import GroupsScreen
+from rmqadmin.tui.screens.row_parts import RowState
+from rmqadmin.tui.sources.groups import GroupFacts, read_group, read_groups, read_numbers
 from rmqadmin.tui.sources.pulse import read_lags
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
@@ -52,6 +57,37 @@ async def test_lag_in_messages_and_time_of_a_group_that_is_offline(driver: Drive
     # The online state is shown before the lag is known.
     await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
     assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
+
+
+@pytest.mark.slow
+def test_the_cursor_is_on_the_worst_group_whichever_feed_has_read_the_groups_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was on the first by name, where enter then led, if the states were asked for before the list was there."""
+    states_read, refresh, refresh_states = asyncio.Event(), GroupsScreen._refresh, GroupsScreen._refresh_states
+
+    async def states(screen: GroupsScreen, feed: Feed) -> None:
+        await refresh_states(screen, feed)
+        states_read.set()
+
+    async def list_after(screen: GroupsScreen, feed: Feed) -> None:
+        await states_read.wait()
+        await refresh(screen, feed)
+
+    def judged(screen: GroupsScreen, key: str, facts: GroupFacts, *_: object) -> RowState:
+        found = Finding(Grade.ERROR, Check.STUCK, Subject(SubjectKind.GROUP, key), "stuck")
+        return RowState((found,) if key == "stopped" else ())
+
+    monkeypatch.setattr(GroupsScreen, "_refresh", list_after)
+    monkeypatch.setattr(GroupsScreen, "_refresh_states", states)
+    monkeypatch.setattr(GroupsScreen, "state_of", judged)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await driver.until(lambda: [line.split()[:1] for line in driver.lines[3:5]] == [["stopped"], [GROUP]])
+        await driver.until(lambda: driver.app.screen.query_one(RowTable).cursor_key == "stopped")
+
+    drive(FixedClient, test)
 
 
 def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_others(world: World) -> None:
