@@ -119,21 +119,23 @@ class GroupScreen(DashboardScreen):
         return queues if self._owners is None else {**queues, 2: len(self._owners.members)}
 
     def _offset_columns(self) -> list[Column]:
+        def of_broker(name: str, **how: Any) -> Column:
+            return Column(name=name, part=NUMBERS, is_unknown=self._is_lacking, **how)
+
         return [
             Column(name="topic"),
             Column(name="broker_name"),
             Column(name="queue_id", is_number=True, importance=VITAL),
-            Column(name="consumer_offset", part=NUMBERS, value=_entry("consumer_offset"), is_number=True),
-            Column(name="broker_offset", part=NUMBERS, value=_entry("broker_offset"), is_number=True),
-            Column(name="lag_count", part=NUMBERS, is_number=True, mark=lambda _: None, importance=VITAL),
-            Column(
-                name="lag_ms", words="lag time", part=NUMBERS, value=self._lag_ms, is_number=True, is_age=True,
-                importance=VITAL,
+            of_broker("consumer_offset", value=_entry("consumer_offset"), is_number=True),
+            of_broker("broker_offset", value=_entry("broker_offset"), is_number=True),
+            of_broker("lag_count", is_number=True, mark=lambda _: None, importance=VITAL),
+            of_broker(
+                "lag_ms", words="lag time", value=self._lag_ms, is_number=True, is_age=True, importance=VITAL
             ),
             line_column("lag_count"),
-            Column(name="inflight_count", part=NUMBERS, is_number=True, importance=MINOR),
-            Column(
-                name="last_consumed_ms", part=NUMBERS, is_time=True, importance=MINOR,
+            of_broker("inflight_count", is_number=True, importance=MINOR),
+            of_broker(
+                "last_consumed_ms", is_time=True, importance=MINOR,
                 value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing consumed yet
             ),
             Column(
@@ -237,9 +239,18 @@ class GroupScreen(DashboardScreen):
         none = "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has committed no offset yet"
         self.offsets.say_when_empty("unknown" if self._totals is None else none)
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
-        self.offsets.put(NUMBERS, rows)
+        self.offsets.put(NUMBERS, {key: row for key, row in rows.items() if not self._stays(key, row)})
         self._show_over_time()
         self.show_frame()
+
+    def _is_lacking(self, row: QueueOffsets) -> bool:
+        """Whether the broker that knows where a queue stands did not answer."""
+        return row.entry is None and row.queue.broker_name in self._lacks
+
+    def _stays(self, key: str, row: QueueOffsets) -> bool:
+        """Whether a queue keeps the numbers that its broker told before."""
+        before: QueueOffsets | None = self.offsets.part(key, NUMBERS)
+        return self._is_lacking(row) and before is not None and before.entry is not None
 
     def _lag_ms(self, row: QueueOffsets) -> int | None:
         return None if row.first_waiting_ms is None else self.now_ms() - row.first_waiting_ms

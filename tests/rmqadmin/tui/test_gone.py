@@ -20,6 +20,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor, row_of, status
 from tests.support import servers
 from tests.support.quick import first_size_is_quick, in_one_test
@@ -163,6 +164,25 @@ async def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leav
     await driver.press("t")
     await driver.until(lambda: "the name server knows no broker" in status(driver))
     assert "0 topics" not in driver.text
+
+
+@pytest.mark.slow
+def test_a_queue_of_a_lost_broker_keeps_its_numbers_although_a_member_still_has_it(pair: Pair) -> None:
+    """They were shown as none."""
+
+    def lags(driver: Driver) -> list[str]:
+        return [line.split()[5] for line in driver.lines if line.split()[:2] == [TOPIC, "broker-b"]]
+
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "g", GROUP, "enter")
+        await driver.until_shown("4 queues, lag 4,", "2 Members 1")
+        pair.stop("broker-b")
+        await driver.until_shown("lag ≥2,", "without broker-b, ")
+        await driver.until(lambda: lags(driver) == ["~1", "~1"])
+
+    queues = [MessageQueue(TOPIC, name, queue_id) for name in pair.brokers for queue_id in range(QUEUE_COUNT)]
+    with ScriptedMember(pair.brokers["broker-a"], GROUP, TOPIC, client_id="one", owns=queues):
+        drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
 @pytest.mark.slow
