@@ -178,7 +178,7 @@ def _stuck(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
         ):
             consumed = f"only {count(idle.consumed_count)}" if idle.consumed_count else "nothing"
             lag = f"{at_least(lag) if standing.lacking else lag}{' and growing' if is_growing else ''}"
-            what = f"stuck: lag {lag}, {consumed} consumed for at least {elapsed(idle.for_ms)}"
+            what = f"stuck: {consumed} consumed for at least {elapsed(idle.for_ms)}, lag {lag}"
             yield _finding(standing, Grade.ERROR if is_growing else Grade.WARNING, Check.STUCK, what, f"{see} -s")
         return
     stuck = [queue for queue in standing.queues if queue.is_stuck]
