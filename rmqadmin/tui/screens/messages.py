@@ -59,10 +59,10 @@ class DeadLettersScreen(TableScreen):
             number("depth_count", "depth_count", words="depth", is_number=True, is_sum=True),
             number("left_count", "left_count", words="left", is_number=True, is_sum=True, importance=VITAL),
             number("oldest_ms", "oldest_ms", is_time=True, is_sum=True, importance=VITAL),
-            state_column(40),
             number("newest_ms", "newest_ms", is_time=True),
             number("oldest_at", "oldest_ms", form=moment, importance=MINOR),
             number("newest_at", "newest_ms", form=moment, importance=MINOR),
+            state_column(40),
         ]
 
     def selected(self) -> dict[str, str]:
