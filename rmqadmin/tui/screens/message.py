@@ -39,6 +39,7 @@ from rmqadmin.tui.screens.message_facts import (
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.until_closed import begin, until_closed, while_mounted
+from rmqadmin.tui.widgets.frame import FrameLine
 from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.lines import LINES_MAX, Lines
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -113,7 +114,7 @@ class MessageScreen(DashboardScreen):
         self.tabs = TabbedContent(initial=self.open_tab)
 
     def body(self) -> Iterable[Widget]:
-        yield Static(facts_of(self.message, self._body_fact()), id="facts", classes="facts")
+        yield FrameLine(id="facts", classes="facts")
         with Horizontal(classes="panes"):
             with self.tabs:
                 for at, title in enumerate(_TABS if self._has_failed else _TABS[:-1], 1):
@@ -143,17 +144,24 @@ class MessageScreen(DashboardScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._show_facts()
         begin(self, until_closed, self, self._fill)
         self.call_after_refresh(self._show_history)
 
     def on_resize(self) -> None:
         self._pause_feeds()
+        self.call_after_refresh(self._show_facts)
+
+    @while_mounted
+    def _show_facts(self) -> None:
+        line = self.query_one("#facts", FrameLine)
+        line.tell(facts_of(self.message, self._body_fact(), line.room))
 
     async def _fill(self) -> None:
         """Fills the tabs of the body and opens the one that shows it best, unless the user has chosen another
         meanwhile."""
         self.contents = await asyncio.to_thread(read_contents, self.message)
-        self.query_one("#facts", Static).update(facts_of(self.message, self._body_fact()))
+        self._show_facts()
         self.refresh_bindings()
         if self.contents.parsed is None and self.open_tab == "json":
             self.open_tab = "text"

@@ -16,6 +16,7 @@ from rmqadmin.core.terminal_text import padded, printable, shortened_in_middle
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.detail import fact_lines
+from rmqadmin.tui.widgets.frame import in_lines
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
@@ -35,8 +36,8 @@ DETAIL_HEX_BYTES = 8
 """On each line of a body that is no text, so that the detail has room for them and their characters."""
 
 
-def facts_of(message: FoundMessage, body_text: str) -> Content:
-    """Two lines about the message: what it is, and its times. The tabs of properties and record show long names in
+def facts_of(message: FoundMessage, body_text: str, width: int) -> Content:
+    """About the message: what it is, and below that its times. The tabs of properties and record show long names in
     full. ``body_text``: how large the body is."""
     stored, found = message.stored, message.properties
     origin = found.get(props.RETRY_TOPIC)
@@ -52,7 +53,7 @@ def facts_of(message: FoundMessage, body_text: str) -> Content:
         "born": time_text(stored.born_timestamp_ms),
         "body": body_text,
     }
-    return Content("\n").join([_line_of(what), _line_of(when)])
+    return Content("\n").join(in_lines(_line_of(facts), width) for facts in (what, when))
 
 
 def property_lines(message: FoundMessage) -> list[str]:
