@@ -23,7 +23,7 @@ from rmqproto.names import (
     dlq_topic,
     lite_queue_name,
 )
-from rmqserver.broker.sending.properties import INNER_NUM, added_by_broker, as_int, delay_level, is_timer
+from rmqserver.broker.sending.properties import added_by_broker, as_int, delay_level, is_timer
 from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
@@ -139,7 +139,7 @@ class Rewrites:
         BatchCQ, and this broker has none. A message that is prepared, rolled back, or half of a transaction is not
         scheduled: a half message is delayed when it is committed, if it asks for that. Apache's broker would delay the
         half, and lose it."""
-        if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
+        if props.INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
         if message.sys_flag & TRANSACTION_PREPARED or message.topic == TRANSACTION_HALF_TOPIC:
             return

@@ -79,7 +79,7 @@ def test_the_queue_that_was_meant_is_named():
 )
 def test_what_is_not_there_names_what_may_be_meant(topics, hint):
     places = Places()
-    places.topics = lambda: ["T", "orders"]
+    places.topics = lambda: ["T", "orders"]  # type: ignore[method-assign]
     with pytest.raises(NotFoundError) as raised:
         resolve(parse_read_options({"nameServer": "h:1", **topics}), places)
     assert raised.value.hint == hint
