@@ -13,6 +13,7 @@ from rmqreplay.ledger.letters import Letter, mark_of
 from rmqreplay.source.archive_manifest import ArchivedRange, covering, is_archive, load_manifest
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.store_view import StoreView
+from rmqserver.store.disk.disk import storage_error
 
 
 class ArchiveView:
@@ -60,9 +61,15 @@ class ArchiveView:
         takes = (field("brokerName") == queue.broker_name) & (field("queueId") == queue.queue_id)
         takes &= (field("queueOffset") >= wanted.start) & (field("queueOffset") < wanted.end)
         found: list[dict[str, Any]] = []
+        form = ds.ParquetFileFormat(
+            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        )
         for file in covering(self._manifest, [wanted]):
-            table = ds.dataset(os.path.join(self.root, file.path), format="parquet").to_table(columns, takes)
-            found += table.to_pylist()
+            path = os.path.join(self.root, file.path)
+            try:
+                found += ds.dataset(path, format=form).to_table(columns, takes).to_pylist()
+            except OSError as error:
+                raise storage_error(error, "read", path) from None
         return found
 
     def letter(self, queue: MessageQueue, queue_offset: int) -> Letter | None:

@@ -1,5 +1,6 @@
 """The archive of topics: each message once, whatever ends a run, and nothing for a second one."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,9 @@ from tests.support.servers import Fresh, topic_config
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -23,10 +27,13 @@ from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import Runner
 from rmqreplay.run.job import Hooks, ReplayProgress
 from rmqreplay.source.archive_manifest import commit_batch, load_manifest
+from rmqreplay.source.archive_view import ArchiveView
+from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.archive import archive_run, batches
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
 from spark_tools.replay.entry import replay
+from spark_tools.replay.spark_engine import SparkJobError
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, each_once
 from tests.support import servers
@@ -166,9 +173,34 @@ def test_an_archive_is_replayed_once_though_the_replay_is_interrupted(spark, kep
     with pytest.raises(NotFoundError, match="no message in this range"):
         replay(replace(request, start_ms=red.store_timestamp_ms), runner, job="later", spark=spark)
     (file,) = kept.directory.glob("topic=*/date=*/*.parquet")
+    sound = file.read_bytes()
+    file.write_bytes(changed_in_silence(sound))
+    with pytest.raises(SparkJobError, match=r"CRC|checksum|Could not read page"):
+        replay(None, runner, execute=True, job="tagged", spark=spark)
+    with ArchiveView(request.path) as view, pytest.raises(StorageError, match=f"read {file}"):
+        view.rows(OffsetRange(MessageQueue(kept.topic, "broker-a", 0), 0, 12), ["body"])
+    assert len(kept.admin.pull_message(kept.address, MessageQueue(target, "broker-a", 0), 0).messages) == 22
     file.unlink()
     with pytest.raises(StorageError, match=f"read {file}"):
         replay(None, runner, execute=True, job="tagged", spark=spark)
+
+
+def changed_in_silence(data: bytes) -> bytes:
+    """The Parquet file with another byte, by which bodies are others without an error."""
+    bodies = pq.read_table(pa.BufferReader(data), columns=["body"])
+    (chunk,) = (each for each in chunks_of(data) if each.path_in_schema == "body")
+    for at in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
+        other = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with contextlib.suppress(OSError, pa.ArrowException):
+            found = pq.read_table(pa.BufferReader(other), columns=["body"])
+            if found.num_rows == bodies.num_rows and found != bodies:
+                return other
+    raise AssertionError("each change is noticed")
+
+
+def chunks_of(data: bytes) -> list[Any]:
+    group = pq.read_metadata(pa.BufferReader(data)).row_group(0)
+    return [group.column(at) for at in range(group.num_columns)]
 
 
 def test_only_one_process_writes(spark, kept: Archive) -> None:
