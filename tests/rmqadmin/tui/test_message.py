@@ -15,7 +15,7 @@ from rmqadmin.cli import program
 from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.screens.message_facts import compression_name, flag_names
+from rmqadmin.tui.screens.message_facts import compression_name, facts_of, flag_names
 from rmqadmin.tui.widgets.json_tree import JsonTree
 from rmqadmin.tui.widgets.lines import LINES_MAX, Lines
 from rmqclient.admin import AdminClient
@@ -28,10 +28,20 @@ from tests.rmqadmin.tui.fixed import NOW_MS, dead_letter
 from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
-from tests.support.quick import first_is_quick
+from tests.support.quick import first_is_quick, in_one_test
 from tests.support.servers import topic_config
 
 WIDE = (170, 30)
+
+
+@in_one_test(*range(58, 200))
+def test_no_line_of_facts_ends_between_a_title_and_its_value(width: int) -> None:
+    """``retries`` stood at the end of a line, and ``2`` on the next."""
+    letter = dead_letter(2)
+    found = FoundMessage(letter, BROKER, "192.0.2.10:10911", {"KEYS": "N39463", "TAGS": "UA", "RETRY_TOPIC": "flights"})
+    lines = facts_of(found, "22 B", width).plain.splitlines()
+    for fact in ("topic %DLQ%arrivals", "origin topic flights", "keys N39463", "tag UA", "retries 3", "body 22 B"):
+        assert any(fact in line for line in lines), fact
 
 
 def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
