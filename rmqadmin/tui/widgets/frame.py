@@ -146,8 +146,7 @@ class VerdictLine(FrameLine):
     """What is wrong with the thing of this screen, and what to do about the worst of it. Not there if all is well."""
 
     def show(self, findings: Sequence[Finding]) -> None:
-        if self.display != bool(findings):
-            self.display = bool(findings)
+        self.display = bool(findings)
         if findings:
             self.tell(Content("\n").join(verdict_lines(findings, self.room)))
 
@@ -203,8 +202,7 @@ class CutLine(FrameLine):
         """Shows the cut cells of the cursor's row in ``table``; nothing if that is None."""
         line = None if table is None else table.cursor_line
         is_squeezed = table is not None and line is not None and (table.cells.is_squeezed or bool(line.errors))
-        if self.display != is_squeezed:
-            self.display = is_squeezed
+        self.display = is_squeezed
         if table is not None and is_squeezed:
             self.tell(self._content(table))
 
