@@ -291,9 +291,9 @@ class DashboardApp(BaseApp):
         self.say("q quits" if isinstance(self.screen, DashboardScreen) else "esc closes this; then q quits")
 
     def open_thing(self, thing: Thing, tab: int = 1) -> None:
-        from rmqadmin.tui.screens.things import tabs_of
+        from rmqadmin.tui.screens.things import screen_of
 
-        self.push_screen(tabs_of(thing).open(tab))
+        self.push_screen(screen_of(thing, tab))
 
     def plot(self, subject: Subject, read: ReadRow | None) -> None:
         from rmqadmin.tui.screens.over_time import OverTimeScreen

@@ -20,7 +20,7 @@ from rmqadmin.core.units import machine_text
 from rmqadmin.tui.dashboard import Dashboard
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.messages import MessagesScreen
-from rmqadmin.tui.screens.things import LISTS, broker_tabs, group_tabs, list_of, topic_tabs
+from rmqadmin.tui.screens.things import LISTS, list_of, screen_of
 from rmqadmin.tui.sources.found import read_askable
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.widgets.tables.columns import Column
@@ -137,16 +137,16 @@ async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None] | 
     if not asked.name:
         return None
     if asked.word == "topic":
-        return topic_tabs(asked.name).open()
+        return screen_of(asked.name)
     if asked.word in ("group", "broker"):
         with dashboard.make_client(read_only=True) as client:
             cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
         if asked.word == "group":
-            return group_tabs(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone))).open()
+            return screen_of(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone)))
         names = {name: one.replica for one in reversed(cluster.seen.values()) for name in broker_names(one.replica)}
         if asked.name not in names:
             raise NotFoundError(f"the name servers list no broker {asked.name}")
-        return broker_tabs(names[asked.name]).open()
+        return screen_of(names[asked.name])
     return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)
 
 

@@ -152,7 +152,7 @@ class PulseScreen(DashboardScreen):
             (self.brokers, SubjectKind.BROKER, pulse.brokers.lines(), sampler.brokers_s, "no broker"),
             (self.worst, SubjectKind.GROUP, pulse.groups.worst_lines(), sampler.groups_s, not_behind),
         ):
-            was = f"{none} when last asked" if sampler.error and none != unknown else none
+            was = f"{none} when last asked" if sampler.error else none
             table.say_when_empty(was if asked_s else unknown)
             marks = {key: BY_GRADE[found[0].grade] for key, found in pulse.findings(kind).items()}
             table.set_rows((key, JudgedName(key, marks.get(key))) for key in lines)
@@ -265,23 +265,18 @@ class PulseScreen(DashboardScreen):
 
     def _cause(self, subject: Subject) -> Screen[None] | None:
         """The screen that shows the cause."""
-        from rmqadmin.tui.screens.things import broker_tabs, group_tabs, topic_tabs
+        from rmqadmin.tui.screens.messages import MessagesScreen
+        from rmqadmin.tui.screens.things import list_of, screen_of
 
         if subject.kind is SubjectKind.BROKER and (seen := self.dashboard.memory.seen.get(subject.name)) is not None:
-            return broker_tabs(seen.replica).open()
+            return screen_of(seen.replica)
         if subject.kind in _LISTED:
-            from rmqadmin.tui.screens.things import list_of
-
             return list_of(_LISTED[subject.kind])
         if subject.kind is SubjectKind.GROUP and (facts := self._facts(subject.name)) is not None:
-            return group_tabs(facts).open()
+            return screen_of(facts)
         if subject.kind is SubjectKind.DEAD_LETTERS:
-            from rmqadmin.tui.screens.messages import MessagesScreen
-
             return MessagesScreen(DLQ_PREFIX + subject.name)
-        if subject.kind is SubjectKind.TOPIC:
-            return topic_tabs(subject.name).open()
-        return None
+        return screen_of(subject.name) if subject.kind is SubjectKind.TOPIC else None
 
 
 SHORT_LINE_WIDTH = 24

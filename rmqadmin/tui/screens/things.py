@@ -31,7 +31,7 @@ from rmqadmin.tui.screens.maps import BrokerSetsScreen, RebalanceScreen
 from rmqadmin.tui.screens.members import ClientScreen, ClientsScreen, MembersScreen, StackScreen
 from rmqadmin.tui.screens.row_parts import of_subject, state_column
 from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
-from rmqadmin.tui.screens.tabs import Tabbed
+from rmqadmin.tui.screens.tabs import Tabbed, TabScreen
 from rmqadmin.tui.screens.topics import QueuesScreen, TopicsScreen
 from rmqadmin.tui.sources import pulse, things
 from rmqadmin.tui.sources.found import Found
@@ -69,18 +69,21 @@ class RowsScreen(TableScreen):
         return {} if subject is None else of_subject(subject, self.dashboard.memory.seen)
 
 
-def tabs_of(thing: Thing) -> Tabbed:
+def screen_of(thing: Thing, tab: int = 1) -> TabScreen:
+    """One of the tabs of a thing."""
     match thing:
         case str():
-            return topic_tabs(thing)
+            tabs = _topic_tabs(thing)
         case (facts, client_id):
-            return member_tabs(facts, client_id)
+            tabs = _member_tabs(facts, client_id)
         case GroupFacts():
-            return group_tabs(thing)
-    return broker_tabs(thing)
+            tabs = _group_tabs(thing)
+        case _:
+            tabs = _broker_tabs(thing)
+    return tabs.open(tab)
 
 
-def topic_tabs(topic: str) -> Tabbed:
+def _topic_tabs(topic: str) -> Tabbed:
     def rows(row_type: type[Row], noun: tuple[str, str], read: Any) -> RowsScreen:
         return RowsScreen(row_type, noun, partial(read, topic=topic))
 
@@ -93,7 +96,7 @@ def topic_tabs(topic: str) -> Tabbed:
     ])  # fmt: skip
 
 
-def group_tabs(facts: GroupFacts) -> Tabbed:
+def _group_tabs(facts: GroupFacts) -> Tabbed:
     read = partial(things.read_group_settings, group=facts.group)
     return Tabbed(facts.group, Subject(SubjectKind.GROUP, facts.group), [
         ("Queues", lambda: GroupScreen(facts)),
@@ -103,7 +106,7 @@ def group_tabs(facts: GroupFacts) -> Tabbed:
     ])  # fmt: skip
 
 
-def broker_tabs(replica: Replica) -> Tabbed:
+def _broker_tabs(replica: Replica) -> Tabbed:
     name = replica.broker_name
     return Tabbed(f"{name} {replica.broker_id}", Subject(SubjectKind.BROKER, f"{name}/{replica.broker_id}"), [
         ("State", lambda: BrokerScreen(replica, "status")),
@@ -130,7 +133,7 @@ def halves(replica: Replica | None = None) -> RowsScreen:
     )
 
 
-def member_tabs(facts: GroupFacts, client_id: str) -> Tabbed:
+def _member_tabs(facts: GroupFacts, client_id: str) -> Tabbed:
     def facts_about(*kinds: str) -> ClientScreen:
         return ClientScreen(facts, client_id, kinds)
 
