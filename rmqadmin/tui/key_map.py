@@ -82,7 +82,7 @@ KEYS = {
     "replay_minute_on": Use("shift+right", "A minute on", "of a recording: a minute on", False),
     "replay_minute_back": Use("shift+left", "A minute back", "of a recording: a minute back", False),
     "picture": Use("ctrl+s", "Save as SVG", "save the screen as a picture", False),
-    "suspend": Use("ctrl+z", "Suspend", "back to the shell; `fg` there goes on here", False),
+    "suspend": Use("ctrl+z", "Suspend", "to the shell, until `fg`", False),
     "quit": Use("q", "Quit", "quit"),
 }
 """By the names that ``[keys]`` of ``tui.toml`` takes."""
