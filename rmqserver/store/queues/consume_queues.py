@@ -286,6 +286,8 @@ class ConsumeQueues:
         if topic is None:
             return
         self.ends.forget(name)
+        if not name.startswith(LIGHT_QUEUE_PREFIX):  # those go in numbers
+            self.ends.prepare()()  # else a start after a power cut would miss the files, and make them again
         del self.topics[name]
         self.light_count -= name.startswith(LIGHT_QUEUE_PREFIX)
         for queue in topic.queues.values():

@@ -308,7 +308,7 @@ class QueueFeed:
         return False
 
     def prepare(self) -> Sync:
-        paths, notes = self._queues.take_changed_paths(), self._queues.ends.to_sync()
+        paths, sync_notes = self._queues.take_changed_paths(), self._queues.ends.prepare()
         is_much = self._syncs_everything or (len(paths) > SYNCED_FILES_MAX and self._disk.can_sync_file_system)
         self._syncs_everything = False
 
@@ -317,9 +317,7 @@ class QueueFeed:
                 self._disk.sync_file_system(self._queues.directory)
             else:
                 self._sync_files(paths)
-            if notes is not None:
-                notes.fdatasync()
-                self._disk.sync_directory(os.path.dirname(self._queues.directory))
+            sync_notes()
 
         return sync
 

@@ -4,8 +4,9 @@ tells, after a crash, a queue that has lost its last file from one that never ha
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
@@ -128,14 +129,18 @@ class FileNotes:
             if self._size_bytes:
                 self._append((*key, _FORGOTTEN, 0, 0))
 
-    def to_sync(self) -> File | None:
-        """The file, with every note in it, if it has to be synced, and its name, before the next checkpoint."""
+    def prepare(self) -> Callable[[], None]:
+        """Returns work for any thread: it brings every note that there is now to the device. OSError."""
         if not self._is_synced:
             with contextlib.suppress(OSError):
                 file = self._opened()
                 self._is_synced = True
-                return file
-        return None
+                return functools.partial(self._sync, file)
+        return lambda: None
+
+    def _sync(self, file: File) -> None:
+        file.fdatasync()
+        self._disk.sync_directory(self._root)
 
     def _opened(self) -> File:
         if not self._size_bytes:
@@ -304,9 +309,9 @@ class KnownEnds:
             self._notes.add_older(known, self.log_min_offset)
             self._remove_file()
 
-    def to_sync(self) -> File | None:
-        """See ``FileNotes.to_sync``."""
-        return self._notes.to_sync()
+    def prepare(self) -> Callable[[], None]:
+        """See ``FileNotes.prepare``."""
+        return self._notes.prepare()
 
     def forget_all(self) -> None:
         """Call it before the log is cut. OSError."""

@@ -477,6 +477,17 @@ def test_files_that_go_after_a_topic_was_deleted_are_missed(
     assert put(again, "T", 1).queue_offset == COUNT
 
 
+def test_a_power_cut_brings_no_deleted_topic_back(disk: RecordingDisk) -> None:
+    """The notes told of queues that were deleted, and the log still had their messages."""
+    assert opened(disk).close()
+    store = filled(disk)
+    store.flush()
+    store.delete_topic("T")
+    again = opened(disk.image(Loss.DATA, Random(0)))
+    assert again.max_offset("T", 1) == 0
+    assert again.max_offset("U", 0) == COUNT
+
+
 @pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100), b"\0\0\0\1\0\0\0\0\xc0"], ids=str)
 def test_damaged_notes_are_none(disk: RecordingDisk, content: bytes) -> None:
     killed_at_once(disk)
