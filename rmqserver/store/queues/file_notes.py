@@ -123,11 +123,15 @@ class FileNotes:
             self._write_anew()
 
     def forget(self, topic: str, queue_id: int | None = None) -> None:
-        """Call it before the queue, or the whole topic, is deleted."""
-        for key in [key for key in self._files if key[0] == topic and queue_id in (None, key[1])]:
+        """Call it before the queue, or the whole topic, is deleted. OSError."""
+        keys = [key for key in self._files if key[0] == topic and queue_id in (None, key[1])]
+        for key in keys:
             del self._files[key]
             if self._size_bytes:
                 self._append((*key, _FORGOTTEN, 0, 0))
+        if keys and not self._size_bytes:  # the disk is full, and what is there tells of the queues
+            self._disk.unlink(self._path)
+            self._disk.sync_directory(self._root)
 
     def prepare(self) -> Callable[[], None]:
         """Returns work for any thread: it brings every note that there is now to the device. OSError."""
@@ -151,13 +155,15 @@ class FileNotes:
 
     def _append(self, note: _Note) -> None:
         self._is_synced = False
-        with contextlib.suppress(OSError):
+        try:
             if not self._size_bytes:
                 self._write_anew()
                 return
             frame = _framed(note)
             self._opened().pwrite(frame, self._size_bytes)
             self._size_bytes += len(frame)
+        except OSError:
+            self._size_bytes = 0  # the next note or sync writes all anew
 
     def _write_anew(self) -> None:
         """Gives the file a head, and all notes there are."""

@@ -1,6 +1,7 @@
 """Files of single consume queues are gone at a start. What the log still has must come back, and every queue goes on at
 its own queue offset."""
 
+import errno
 from collections.abc import Callable
 from random import Random
 
@@ -10,7 +11,7 @@ from rmqproto.errors import StorageError
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues import consume_queues
 from rmqserver.store.results import MessageRefused
-from tests.crash.recording_disk import Loss, RecordingDisk
+from tests.crash.recording_disk import Loss, RecordingDisk, RecordingFile
 from tests.rmqserver.store.conftest import TINY, bodies, cleaned, put
 from tests.support.clock import Clock
 
@@ -486,6 +487,34 @@ def test_a_power_cut_brings_no_deleted_topic_back(disk: RecordingDisk) -> None:
     again = opened(disk.image(Loss.DATA, Random(0)))
     assert again.max_offset("T", 1) == 0
     assert again.max_offset("U", 0) == COUNT
+
+
+@pytest.mark.parametrize("has_room_again", [False, True], ids=["full", "room again"])
+@pytest.mark.parametrize("loss", [Loss.NOTHING, Loss.DATA], ids=lambda loss: loss.name)
+def test_a_topic_that_was_deleted_to_make_room_does_not_come_back(
+    disk: RecordingDisk, loss: Loss, monkeypatch: pytest.MonkeyPatch, *, has_room_again: bool
+) -> None:
+    """That it was deleted could not be noted on the full disk, and was not noted later."""
+
+    def no_room(file: RecordingFile, data: bytes, at: int) -> None:
+        raise OSError(errno.ENOSPC, "no room", file.path)
+
+    assert opened(disk).close()
+    store = filled(disk)
+    store.flush()
+    with monkeypatch.context() as full:
+        full.setattr(RecordingFile, "pwrite", no_room)
+        store.delete_topic("T")
+    if has_room_again:
+        put(store, "U", 0, b"U 0 %d" % COUNT)
+        store.commit()
+        while store.dispatch_some():
+            pass
+        store.flush()
+    image = disk.image(loss, Random(0))
+    assert opened(image).max_offset("T", 1) == 0
+    remove_files(image, "U", 0, (3,))
+    assert opened(image).max_offset("U", 0) == COUNT + has_room_again
 
 
 @pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100), b"\0\0\0\1\0\0\0\0\xc0"], ids=str)
