@@ -16,6 +16,7 @@ from rmqadmin.core.units import perm_of_letters
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
+from rmqproto.java.java_numbers import decimal_number
 
 _KEY_WIDTH = 50
 
@@ -105,10 +106,9 @@ _BLACK_LIST = ("configBlackList", "rocketmqHome")
 
 
 def _is_same(value: str, wanted: str) -> bool:
-    """Whether both are one value: a server writes ``TRUE`` and ``048`` in its own way."""
-    if value.isdecimal() and wanted.isdecimal():
-        return int(value) == int(wanted)
-    return value.lower() == wanted.lower()
+    """Whether both are one value: a server writes ``TRUE``, ``048`` and, of a fraction, ``1`` in its own way."""
+    number = decimal_number(wanted)
+    return value.lower() == wanted.lower() or (number is not None and decimal_number(value) == number)
 
 
 def plan_property(

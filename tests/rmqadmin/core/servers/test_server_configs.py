@@ -12,6 +12,8 @@ from rmqadmin.core.servers.server_configs import PassedOverError, plan_property
     [
         ("48", "48", None),
         ("048", "48", None),
+        ("+48", "48", None),
+        ("9000", "9000.0", None),
         ("ON", "on", None),
         ("abc", "72", "it stays '72'"),
         ("9", "0", "is now '0'"),
