@@ -55,7 +55,8 @@ class ArchiveView:
 
     def rows(self, wanted: OffsetRange, columns: list[str]) -> list[dict[str, Any]]:
         """Some columns of the archived messages of a range."""
-        import pyarrow.dataset as ds  # comes with the extra [spark], which wrote the archive
+        import pyarrow as pa  # comes with the extra [spark], which wrote the archive
+        import pyarrow.dataset as ds
 
         field, queue = ds.field, wanted.queue
         takes = (field("brokerName") == queue.broker_name) & (field("queueId") == queue.queue_id)
@@ -68,7 +69,7 @@ class ArchiveView:
             path = os.path.join(self.root, file.path)
             try:
                 found += ds.dataset(path, format=form).to_table(columns, takes).to_pylist()
-            except OSError as error:
+            except (OSError, pa.ArrowException) as error:
                 raise storage_error(error, "read", path) from None
         return found
 

@@ -1,4 +1,4 @@
-"""What a batch of an archive leaves behind if it fails. Without Spark."""
+"""What a batch of an archive leaves behind if it fails, and a file that was damaged later. Without Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,22 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqreplay.source.archive_manifest import DIRECTORY, STAGING, Manifest
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import StorageError
+from rmqreplay.source.archive_manifest import (
+    DIRECTORY,
+    STAGING,
+    ArchivedBatch,
+    ArchivedFile,
+    ArchivedRange,
+    Manifest,
+    commit_batch,
+)
+from rmqreplay.source.archive_view import ArchiveView
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from spark_tools.archive import batches
 from spark_tools.replay.spark_engine import SparkJobError
 from spark_tools.source_options import ReadOptions
@@ -51,3 +66,22 @@ def test_a_task_or_a_whole_spark_that_was_given_up_adds_no_file(
         (file,) = batches.archive_batch(MagicMock(), manifest, ReadOptions(), []).files
         assert file.path == f"topic=T/date=2026-11-30/000000000{number}-0.parquet"
     assert places[0] != places[1]
+
+
+@pytest.mark.parametrize("at", [-4, -8], ids=["mark", "length of the footer"])
+def test_a_file_with_a_damaged_end_is_an_error_that_names_it(tmp_path: Path, at: int) -> None:
+    """Of damaged pages, pyarrow makes an OSError; of this, an ArrowInvalid."""
+    queue, path = MessageQueue("T", "broker-a", 0), tmp_path / "T.parquet"
+    pq.write_table(pa.table({"brokerName": ["broker-a"], "queueId": [0], "queueOffset": [0]}), path)
+    data = bytearray(path.read_bytes())
+    file = ArchivedFile(path=path.name, topic="T", size_bytes=len(data))
+    archived = ArchivedRange(queue=queue_text(queue), start=0, end=1, messages=1)
+    (tmp_path / DIRECTORY).mkdir()
+    commit_batch(Manifest(str(tmp_path)), ArchivedBatch(number=0, archived_ms=1, ranges=[archived], files=[file]))
+    with ArchiveView(str(tmp_path)) as view:
+        wanted = OffsetRange(queue, 0, 1)
+        assert view.rows(wanted, ["queueOffset"]) == [{"queueOffset": 0}]
+        data[at] ^= 0xFF
+        path.write_bytes(data)
+        with pytest.raises(StorageError, match=f"read {path}"):
+            view.rows(wanted, ["queueOffset"])
