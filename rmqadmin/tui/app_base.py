@@ -8,6 +8,7 @@ import gc
 import io
 import os
 import re
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -148,11 +149,16 @@ class BaseApp(App[None]):
             self.exit()
 
     def action_suspend(self) -> None:
-        """Stops the program until its shell goes on with it. One that no shell has started would stay stopped."""
-        if os.getpgrp() == os.getsid(0):
+        """Stops the program until its shell goes on with it, and with it what may stand between both, such as ``uv
+        run``, which would keep the terminal. One that no shell has started would stay stopped."""
+        if self.is_web or self.is_headless or os.getpgrp() == os.getsid(0):
             self.say("no shell waits for this program: q quits", is_error=True)
         else:
-            self.action_suspend_process()
+            with self.suspend():
+                # Textual's handler, called late, would begin to read the keys a second time.
+                handler = signal.signal(signal.SIGCONT, signal.SIG_DFL)
+                os.killpg(0, signal.SIGSTOP)
+                signal.signal(signal.SIGCONT, handler)
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()

@@ -102,11 +102,19 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
 
 
-def test_ctrl_z_goes_to_the_shell_and_fg_draws_all_of_the_screen_again(world: World, tmp_path: Path) -> None:
-    """Only what had changed was drawn over what the shell had written."""
+@pytest.mark.parametrize(
+    "between",
+    ["", "-c 'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))' {}"],
+    ids=["from the shell", "through another program"],
+)
+def test_ctrl_z_goes_to_the_shell_and_fg_draws_all_of_the_screen_again(
+    world: World, tmp_path: Path, between: str
+) -> None:
+    """Only what had changed was drawn over what the shell had written; and a program ``between``, such as ``uv run``,
+    kept the terminal."""
     bash = ("-c", "import os; os.execvp('bash', ['bash', '--norc', '-i'])")
     shell = started(world, tmp_path, program=bash)
-    shell.sendline(f"{sys.executable} -m rmqadmin tui --interval 0.5")
+    shell.sendline(f"{sys.executable} {between.format(sys.executable)} -m rmqadmin tui --interval 0.5")
     expect_all(shell, "broker-a", "Letters", "Quit")
     shell.send("\x1a")
     shell.expect("Stopped")
