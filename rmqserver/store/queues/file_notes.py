@@ -143,8 +143,12 @@ class FileNotes:
         return lambda: None
 
     def _sync(self, file: File) -> None:
-        file.fdatasync()
-        self._disk.sync_directory(self._root)
+        try:
+            file.fdatasync()
+            self._disk.sync_directory(self._root)
+        except OSError:
+            self._size_bytes, self._is_synced = 0, False  # whatever comes next writes all into a new file
+            raise
 
     def _opened(self) -> File:
         if not self._size_bytes:

@@ -517,6 +517,26 @@ def test_a_topic_that_was_deleted_to_make_room_does_not_come_back(
     assert opened(image).max_offset("U", 0) == COUNT + has_room_again
 
 
+def test_a_topic_that_a_device_error_kept_does_not_come_back_after_it_was_deleted(
+    disk: RecordingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes that the device had not taken counted as synced from then on."""
+
+    def fails(file: RecordingFile) -> None:
+        file.inode.fail_sync()
+        raise OSError(errno.EIO, "no device", file.path)
+
+    assert opened(disk).close()
+    store = filled(disk)
+    store.flush()
+    with monkeypatch.context() as broken:
+        broken.setattr(RecordingFile, "fdatasync", fails)
+        with pytest.raises(StorageError):
+            store.delete_topic("T")
+    store.delete_topic("T")
+    assert opened(disk.image(Loss.DATA, Random(0))).max_offset("T", 1) == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100), b"\0\0\0\1\0\0\0\0\xc0"], ids=str)
 def test_damaged_notes_are_none(disk: RecordingDisk, content: bytes) -> None:
     killed_at_once(disk)
