@@ -278,7 +278,7 @@ def _parse_clock(text: str, now_ms: int, spellings: Spellings) -> int:
 
 def _local_ms(moment: datetime, text: str, spellings: Spellings) -> int:
     if spellings.needs_zone and moment.tzinfo is None:
-        raise UsageError(f"the time {text} has no zone", hint=f"Write {text}Z for UTC, or {text}+01:00.")
+        raise UsageError(f"{text!r} has no zone", hint=f"Write {text}Z for UTC, or {text}+01:00.")
     return _epoch_ms(moment)
 
 
