@@ -62,7 +62,7 @@ def test_a_name_inside_that_of_what_is_missing_is_not_corrected(rmqadmin: Rmqadm
 
 def test_a_brokers_own_topic_is_never_meant(rmqadmin: Rmqadmin) -> None:
     """`-p LiteTopic` had the hint "Did you mean SELF_TEST_TOPIC?"."""
-    assert "Did you mean" not in rmqadmin("topicRoute", "-t", "SELFTESTTOPIC", status=5).err
+    assert "SELF_TEST_TOPIC" not in rmqadmin("topicRoute", "-t", "SELFTESTTOPIC", status=5).err
 
 
 @pytest.mark.parametrize("typed", ["DefaultClustr", "“DefaultCluster”"])

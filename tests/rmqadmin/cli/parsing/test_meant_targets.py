@@ -127,7 +127,7 @@ def test_commands_take_a_broker_by_name_where_they_need_its_address(rmqadmin: Rm
         ("brokerConsumeStats", "-b", "broker-a"),
         ("user", "ls", "-b", "broker-a"),
         ("export", "topics", "-b", "broker-a"),
-        ("updateTopic", "-b", "broker-a", "-t", "TBW102", "--dry-run"),
+        ("updateTopic", "-b", "broker-a", "-t", "ByName", "--dry-run"),
     ):
         ran = rmqadmin(*words, status=0)
     ran = rmqadmin("-o", "json", "wipeWritePerm", "-b", server.broker_addr, "--dry-run")
