@@ -29,6 +29,11 @@ class CheckedStore:
     known_topics: frozenset[str] | None
     findings: Findings = field(default_factory=Findings)
 
+    @property
+    def size_severity(self) -> Severity:
+        """Of a file whose size is not that of the others: a running broker may be making it just now."""
+        return Severity.NOTE if self.found.is_in_use else Severity.ERROR
+
     def add(
         self,
         severity: Severity,

@@ -263,7 +263,7 @@ def _add_sizes(checked: CheckedStore) -> None:
         size = disk.file_size(path)
         if size and size != expected:
             checked.add(
-                Severity.ERROR, FindingKind.FILE_SIZE, f"{size:,} bytes, where files have {expected:,}",
+                checked.size_severity, FindingKind.FILE_SIZE, f"{size:,} bytes, where files have {expected:,}",
                 checked.found.below(path), min(size, expected), becomes=("refuses to start", "reads what is there"),
             )  # fmt: skip
         elif not size:
