@@ -29,10 +29,9 @@ class CheckedStore:
     known_topics: frozenset[str] | None
     findings: Findings = field(default_factory=Findings)
 
-    @property
-    def size_severity(self) -> Severity:
-        """Of a file whose size is not that of the others: a running broker may be making it just now."""
-        return Severity.NOTE if self.found.is_in_use else Severity.ERROR
+    def unless_in_use(self, severity: Severity) -> Severity:
+        """The severity of what a running broker may be changing just now: only a note while one runs."""
+        return Severity.NOTE if self.found.is_in_use else severity
 
     def add(
         self,

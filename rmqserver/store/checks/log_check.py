@@ -176,7 +176,7 @@ def _add_lost_end(checked: CheckedStore, records: LogCheck, queues: QueueCheck) 
     """Messages that queues know, but that would lie behind the end of the log."""
     end = records.end_offset
     lost = queues.lost.get(end, {})
-    if not lost or any(each.stretch.log_offset == end for each in records.stretches):
+    if checked.found.is_in_use or not lost or any(each.stretch.log_offset == end for each in records.stretches):
         return
     count = message_count(lost)
     checked.add_of_log(

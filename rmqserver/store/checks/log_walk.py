@@ -63,13 +63,18 @@ class LogStretch(msgspec.Struct, frozen=True):
     head: RecordHead | None = None
 
 
-def walk(segments: SegmentedFile, start: int) -> Iterator[list[FoundRecord] | LogStretch]:
-    """The log in order, from the start of a record on. OSError if the disk fails."""
+def walk(
+    segments: SegmentedFile, start: int, end: int | None = None
+) -> Iterator[list[FoundRecord] | LogStretch]:  # fmt: skip
+    """The log in order, from the start of a record on, up to ``end``, which is behind a record, or else to its end.
+    OSError if the disk fails."""
     at = start
-    while True:
+    while end is None or at < end:
         for portion in scan_portions(segments, at):
-            yield portion
+            yield portion if end is None else [record for record in portion if record.log_offset < end]
             at = portion[-1].log_offset + portion[-1].size_bytes
+            if end is not None and at >= end:
+                return
         at = _behind_blanks(segments, at)
         stretch = _examined(segments, at)
         if stretch is None:

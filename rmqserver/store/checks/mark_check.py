@@ -37,7 +37,7 @@ def _add_state(checked: CheckedStore) -> None:
     if found.is_in_use:
         checked.add(
             Severity.NOTE, FindingKind.IN_USE,
-            "a broker runs on this store: what it is just writing may look like damage", "lock",
+            "a broker runs on this store: what it writes meanwhile is not checked", "lock",
         )  # fmt: skip
     if not found.is_clean:
         process = f" of process {found.owner_id}" if found.owner_id.isdecimal() else ""
@@ -201,7 +201,7 @@ def _add_size(checked: CheckedStore, files: FoundFiles, odd: OddFile, path: str,
         return
     is_mended = not is_log and not checked.ours.refusal
     checked.add(
-        checked.size_severity, FindingKind.FILE_SIZE,
+        checked.unless_in_use(Severity.ERROR), FindingKind.FILE_SIZE,
         f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}",
         path, min(odd.size_bytes, files.file_size_bytes),
         becomes=("refuses to use this queue" if is_mended else "reads what is there", "refuses to start"),

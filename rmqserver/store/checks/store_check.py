@@ -86,7 +86,8 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         counts = options.index_slot_count, options.index_unit_count
         index = IndexCheck(found.paths.index_paths(), counts, disk, log.min_offset) if found.has_index_counts else None
         with listening([]):
-            log_bytes = _read_log(log, records, queues if has_queues else None, index, wheel, on_progress)
+            end = dry.recovered.end_offset if found.is_in_use and dry.recovered is not None else None
+            log_bytes = _read_log(log, end, records, queues if has_queues else None, index, wheel, on_progress)
             stretches = [each.stretch for each in records.stretches]
             if has_queues:
                 queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
@@ -113,12 +114,12 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
 
 
 def _read_log(
-    log: FoundFiles, records: LogCheck, queues: QueueCheck | None, index: IndexCheck | None, wheel: WheelCheck,
-    on_progress: Progress,
+    log: FoundFiles, settled_end: int | None, records: LogCheck, queues: QueueCheck | None, index: IndexCheck | None,
+    wheel: WheelCheck, on_progress: Progress,
 ) -> int:  # fmt: skip
-    """Returns how many bytes were read."""
+    """Returns how many bytes were read. ``settled_end``: nothing behind is read, because a broker is writing there."""
     start, end = log.min_offset, log.end_offset
-    for each in walk(log, start):
+    for each in walk(log, start, settled_end):
         if isinstance(each, LogStretch):
             records.take_stretch(each)
             if each.record is None:

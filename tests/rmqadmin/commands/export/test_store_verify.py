@@ -2,7 +2,9 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,27 @@ def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(
     assert ran.document["summary"]["records"] >= 20
     assert "in-use" in {item["kind"] for item in ran.items}
     assert ran.status == 0, ran.items
+
+
+def test_what_a_broker_writes_while_its_store_is_read_is_no_damage(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    server, is_enough = start_standalone(), threading.Event()
+
+    def send() -> None:
+        message, queue = Message("VerifiedLive", bytes(20_000)), MessageQueue("VerifiedLive", "broker-a", 0)
+        with AdminClient(server.namesrv_addr) as producer:
+            while not is_enough.is_set():
+                producer.send_message(server.broker_addr, queue, message)
+
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, topic_config("VerifiedLive"))
+    with ThreadPoolExecutor() as pool:
+        sending = [pool.submit(send) for _ in range(4)]
+        try:
+            for _ in range(5):
+                run("store", "verify", str(server.store_dir), status=0)
+        finally:
+            is_enough.set()
+        for each in sending:
+            each.result()
