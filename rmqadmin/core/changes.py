@@ -253,11 +253,18 @@ def unless_refused(steps: Sequence[Step], after: Sequence[Step]) -> list[Step]:
         return act()
 
     expected = next(map(not_taken, [*refusals, *foretold]), None)
-
     return [
         *(msgspec.structs.replace(step, act=partial(noting, step.act)) for step in steps),
-        *(msgspec.structs.replace(step, act=partial(unless, step.act), foretold=expected) for step in after),
+        *(
+            msgspec.structs.replace(step, act=partial(unless, step.act), foretold=expected or step.foretold)
+            for step in after
+        ),
     ]
+
+
+def without_foretold(steps: Iterable[Step]) -> list[Step]:
+    """The steps as ones to try: what is foretold is no reason not to."""
+    return [msgspec.structs.replace(step, foretold=None) for step in steps]
 
 
 def not_planned(addr: str, error: RocketMQError) -> Step:

@@ -11,7 +11,7 @@ from rmqadmin.cli.options.common_options import Value, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core.access.users import without_effect
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import carry_out, warn
+from rmqadmin.core.changes import carry_out, warn, without_foretold
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.kinds import ACL_KIND, GROUP_KIND, TOPIC_KIND, USER_KIND, ObjectKind, UserKind
 from rmqadmin.core.manifests.manifest import (
@@ -81,8 +81,8 @@ def planned(
     steps = plan(call.admin, manifest, brokers, prune=prune is not None)
     if call.dry_run:
         return steps
-    # What is foretold is neither a difference, nor a reason not to try.
-    return [msgspec.structs.replace(one, step=msgspec.structs.replace(one.step, foretold=None)) for one in steps]
+    tried = without_foretold(one.step for one in steps)  # what is foretold is no difference either
+    return [msgspec.structs.replace(one, step=step) for one, step in zip(steps, tried, strict=True)]
 
 
 FileText = Annotated[TextFormat, option("--format", "Format of the file; `apply` reads both.")]

@@ -20,7 +20,7 @@ from textual.widgets import Input, OptionList, Static
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
-from rmqadmin.core.changes import KEEP, ChangeRow, Step, carry_out, is_unknown, warn
+from rmqadmin.core.changes import KEEP, ChangeRow, Step, carry_out, is_unknown, warn, without_foretold
 from rmqadmin.core.manifests.undo import carry_out_undoable
 from rmqadmin.core.results import Notice, Result, ResultOf, Row, doc
 from rmqadmin.core.terminal_text import display_width
@@ -111,7 +111,9 @@ def in_steps(command: str, plan: Callable[[Ask], list[Step]]) -> Act:
             if done.can_be_undone:
                 ask.undo_by(in_steps("undo", lambda again: done.plan_back(again.admin, again.notice)))
             return ChangeLines(done.rows, list(map(is_unknown, done.errors)))
-        found = ChangeLines(carry_out(planned, dry_run=True))
+        for refusal in dict.fromkeys(str(step.foretold) for step in planned if step.foretold is not None):
+            ask.notice(f"most likely this will not work: {refusal}")
+        found = ChangeLines(carry_out(without_foretold(planned), dry_run=True))
         if found.changes_nothing:
             ask.notice("nothing would change")
         return found

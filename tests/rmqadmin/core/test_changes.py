@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
-from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out, plan_each
+from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out, plan_each, unless_refused
 from rmqadmin.core.contexts.permission import StoppedAtQuestion
 from rmqadmin.core.tables.layout import TableView
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
@@ -127,3 +127,9 @@ def test_servers_are_asked_at_once() -> None:
         return step(addr, lambda: None)
 
     assert [each.target for each in plan_each(["a", "b", "c"], plan)] == ["a", "b", "c"]
+
+
+def test_what_is_foretold_of_a_later_step_stays_if_nothing_before_it_is_refused() -> None:
+    refusal = RefusedError(16, "no", address="n:9876")
+    later = Step("n:9876", "delete", [], lambda: None, foretold=refusal)
+    assert [one.foretold for one in unless_refused([step("a", lambda: None)], [later])] == [None, refusal]

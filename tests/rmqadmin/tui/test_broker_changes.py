@@ -47,6 +47,20 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
         world.admin.update_broker_config(addr, {key: before})
 
 
+def test_what_a_broker_will_refuse_is_foretold_and_can_be_tried(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "c", "broker-a/0", "enter", "2")
+        await put_cursor(driver, "configBlackList")
+        await driver.press("e")
+        await fill(driver, "value", "x")
+        await driver.until_shown("most likely this will not work", "black list", "Type configBlackList to go on")
+        await confirm(driver, "configBlackList")
+        await driver.until_shown("refused by", "black list")
+        assert "most likely" not in driver.text
+
+    drive(world.make_client, test, size=(120, 36))
+
+
 def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
     """The dialog used not to show the undo command, though one command is enough."""
     addr, user, topic = world.server.broker_addr, f"u-{world.group}", f"Topic:{world.topic}"
