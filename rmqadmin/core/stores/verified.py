@@ -159,6 +159,12 @@ def _becomes(finding: StoreFinding) -> str:
 
 
 def verified(found: Survey, on_progress: Progress, *, shows_notes: bool) -> VerifiedStore:
+    """Checks the store, again if a running broker has meanwhile made the first files of a kind: only these tell their
+    size."""
     from rmqserver.store.checks.store_check import check_store
+    from rmqserver.store.checks.survey import survey
 
-    return VerifiedStore(found.root, check_store(found, on_progress), shows_notes)
+    report = check_store(found, on_progress)
+    while found.is_in_use and (now := survey(found.root, found.disk)).options != found.options:
+        found, report = now, check_store(now, on_progress)
+    return VerifiedStore(found.root, report, shows_notes)

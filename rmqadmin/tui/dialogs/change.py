@@ -33,7 +33,7 @@ from rmqadmin.tui.until_closed import begin, until_closed, while_open
 from rmqadmin.tui.widgets.detail import LongText
 from rmqadmin.tui.widgets.tables.columns import column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RefusedError, RocketMQError
 
 _DELETE = "delete"
 
@@ -111,7 +111,7 @@ def in_steps(command: str, plan: Callable[[Ask], list[Step]]) -> Act:
             if done.can_be_undone:
                 ask.undo_by(in_steps("undo", lambda again: done.plan_back(again.admin, again.notice)))
             return ChangeLines(done.rows, list(map(is_unknown, done.errors)))
-        for refusal in dict.fromkeys(str(step.foretold) for step in planned if step.foretold is not None):
+        for refusal in dict.fromkeys(str(each.foretold) for each in planned if isinstance(each.foretold, RefusedError)):
             ask.notice(f"most likely this will not work: {refusal}")
         found = ChangeLines(carry_out(without_foretold(planned), dry_run=True))
         if found.changes_nothing:

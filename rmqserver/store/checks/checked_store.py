@@ -29,10 +29,6 @@ class CheckedStore:
     known_topics: frozenset[str] | None
     findings: Findings = field(default_factory=Findings)
 
-    def unless_in_use(self, severity: Severity) -> Severity:
-        """The severity of what a running broker may be changing just now: only a note while one runs."""
-        return Severity.NOTE if self.found.is_in_use else severity
-
     def add(
         self,
         severity: Severity,

@@ -263,9 +263,8 @@ def _add_sizes(checked: CheckedStore) -> None:
         size = disk.file_size(path)
         if size and size != expected:
             checked.add(
-                checked.unless_in_use(Severity.ERROR), FindingKind.FILE_SIZE,
-                f"{size:,} bytes, where files have {expected:,}", checked.found.below(path), min(size, expected),
-                becomes=("refuses to start", "reads what is there"),
+                Severity.ERROR, FindingKind.FILE_SIZE, f"{size:,} bytes, where files have {expected:,}",
+                checked.found.below(path), min(size, expected), becomes=("refuses to start", "reads what is there"),
             )  # fmt: skip
         elif not size:
             checked.add(
@@ -284,7 +283,9 @@ def _add_difference(checked: CheckedStore, file: CheckedIndexFile, what: str, at
         return
     is_kept = disk.is_file(file.found.path) and file.found.path not in disk.removed_paths()
     is_mended = checked.dry.refusal is None and not is_kept
-    severity = checked.unless_in_use(Severity.WARNING if is_mended else Severity.ERROR)
+    severity = Severity.WARNING if is_mended else Severity.ERROR
+    if found.is_in_use:  # the header is written before or after the entries
+        severity = Severity.NOTE
     checked.add(
         severity, FindingKind.INDEX_DIFFERS, f"differs from the log, first here: {what}", path, at,
         becomes=(MADE_ANEW if is_mended else MISSED, MISSED),

@@ -22,7 +22,7 @@ from rmqproto.message.record import (
 from rmqserver.store.checks.found_files import data_end
 from rmqserver.store.disk.segments import SegmentedFile
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
-from rmqserver.store.log.scan import FoundRecord, scan_portions
+from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
 
 _READ_BYTES = 1 << 20
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
@@ -63,18 +63,13 @@ class LogStretch(msgspec.Struct, frozen=True):
     head: RecordHead | None = None
 
 
-def walk(
-    segments: SegmentedFile, start: int, end: int | None = None
-) -> Iterator[list[FoundRecord] | LogStretch]:  # fmt: skip
-    """The log in order, from the start of a record on, up to ``end``, which is behind a record, or else to its end.
-    OSError if the disk fails."""
+def walk(segments: SegmentedFile, start: int) -> Iterator[list[FoundRecord] | LogStretch]:
+    """The log in order, from the start of a record on. OSError if the disk fails."""
     at = start
-    while end is None or at < end:
+    while True:
         for portion in scan_portions(segments, at):
-            yield portion if end is None else [record for record in portion if record.log_offset < end]
+            yield portion
             at = portion[-1].log_offset + portion[-1].size_bytes
-            if end is not None and at >= end:
-                return
         at = _behind_blanks(segments, at)
         stretch = _examined(segments, at)
         if stretch is None:
@@ -83,6 +78,26 @@ def walk(
         if stretch.is_tail:
             return
         at = stretch.end_offset
+
+
+def walk_in_use(
+    segments: SegmentedFile, start: int, settled_end: int
+) -> Iterator[list[FoundRecord] | LogStretch]:  # fmt: skip
+    """As ``walk``, of a log that a broker writes meanwhile. ``settled_end``: where the records ended before; records
+    behind are left out. A stretch where by now a record lies was just being written, and the log ends there."""
+    for each in walk(segments, start):
+        if isinstance(each, LogStretch):
+            if is_record(segments, each.log_offset):
+                return
+            if each.end_offset > settled_end:
+                settled_end = segments.end_offset  # damage made the records end there: there may be more behind
+            yield each
+            continue
+        settled = [record for record in each if record.log_offset < settled_end]
+        if settled:
+            yield settled
+        if len(settled) < len(each):
+            return
 
 
 def _behind_blanks(segments: SegmentedFile, at: int) -> int:

@@ -201,8 +201,7 @@ def _add_size(checked: CheckedStore, files: FoundFiles, odd: OddFile, path: str,
         return
     is_mended = not is_log and not checked.ours.refusal
     checked.add(
-        checked.unless_in_use(Severity.ERROR), FindingKind.FILE_SIZE,
-        f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}",
+        Severity.ERROR, FindingKind.FILE_SIZE, f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}",
         path, min(odd.size_bytes, files.file_size_bytes),
         becomes=("refuses to use this queue" if is_mended else "reads what is there", "refuses to start"),
     )  # fmt: skip

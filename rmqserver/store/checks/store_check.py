@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rmqserver.store.checks import (
@@ -21,13 +21,14 @@ from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.found_tables import TOPICS, FoundTables
 from rmqserver.store.checks.index_check import IndexCheck
 from rmqserver.store.checks.log_check import LogCheck
-from rmqserver.store.checks.log_walk import LogStretch, walk
+from rmqserver.store.checks.log_walk import LogStretch, walk, walk_in_use
 from rmqserver.store.checks.queue_check import LogEnds, QueueCheck
 from rmqserver.store.checks.survey import Queues, Survey
 from rmqserver.store.checks.wheel_check import WheelCheck
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.index.index_file import entries_of
+from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.message_store import now_ms
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
 
@@ -86,8 +87,11 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         counts = options.index_slot_count, options.index_unit_count
         index = IndexCheck(found.paths.index_paths(), counts, disk, log.min_offset) if found.has_index_counts else None
         with listening([]):
-            end = dry.recovered.end_offset if found.is_in_use and dry.recovered is not None else None
-            log_bytes = _read_log(log, end, records, queues if has_queues else None, index, wheel, on_progress)
+            parts = walk(log, log.min_offset)
+            if found.is_in_use:
+                settled_end = dry.recovered.end_offset if dry.recovered is not None else log.end_offset
+                parts = walk_in_use(log, log.min_offset, settled_end)
+            log_bytes = _read_log(log, parts, records, queues if has_queues else None, index, wheel, on_progress)
             stretches = [each.stretch for each in records.stretches]
             if has_queues:
                 queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
@@ -114,12 +118,12 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
 
 
 def _read_log(
-    log: FoundFiles, settled_end: int | None, records: LogCheck, queues: QueueCheck | None, index: IndexCheck | None,
-    wheel: WheelCheck, on_progress: Progress,
+    log: FoundFiles, parts: Iterable[list[FoundRecord] | LogStretch], records: LogCheck, queues: QueueCheck | None,
+    index: IndexCheck | None, wheel: WheelCheck, on_progress: Progress,
 ) -> int:  # fmt: skip
-    """Returns how many bytes were read. ``settled_end``: nothing behind is read, because a broker is writing there."""
+    """Returns how many bytes were read. ``parts`` of the log, as ``walk`` yields them."""
     start, end = log.min_offset, log.end_offset
-    for each in walk(log, start, settled_end):
+    for each in parts:
         if isinstance(each, LogStretch):
             records.take_stretch(each)
             if each.record is None:

@@ -80,8 +80,8 @@ class WheelCheck:
         elif timers is not None:
             for what, lost_messages in self._differences(found, timers):
                 checked.add(
-                    checked.unless_in_use(Severity.ERROR), FindingKind.TIMERS_DIFFER, f"differs from the log: {what}",
-                    path, topic=TIMER_TOPIC, lost_messages=lost_messages, ours=LEFT,
+                    Severity.ERROR, FindingKind.TIMERS_DIFFER, f"differs from the log: {what}", path,
+                    topic=TIMER_TOPIC, lost_messages=lost_messages, ours=LEFT,
                 )  # fmt: skip
 
     def _of_checkpoint(self, found: Survey) -> Iterator[tuple[Severity, str]]:

@@ -116,9 +116,6 @@ def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(
         for _ in range(20):
             message = Message("VerifiedLive", b"live", tags="T", keys=["K"])
             admin.send_message(server.broker_addr, MessageQueue("VerifiedLive", "broker-a", 0), message)
-    made_now = server.store_dir / f"consumequeue/VerifiedLive/1/{0:020}"
-    made_now.parent.mkdir(parents=True, exist_ok=True)
-    made_now.write_bytes(bytes(100))  # as between its creation and its full size
     ran = run("-o", "json", "store", "verify", str(server.store_dir), "--all")
     assert f"a broker is running on this store (process {server.pid})" in ran.err
     assert ran.document["summary"]["records"] >= 20

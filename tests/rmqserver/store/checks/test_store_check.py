@@ -11,9 +11,11 @@ import pytest
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
+from rmqserver.store.checks import log_walk
 from rmqserver.store.checks.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.index_check import IndexCheck
+from rmqserver.store.checks.log_walk import LogStretch, walk, walk_in_use
 from rmqserver.store.checks.queue_check import LEFT
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
@@ -157,6 +159,23 @@ def test_a_record_torn_in_its_body_is_found_and_told_by_its_header(tmp_path: Pat
 
 
 # --- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_being_written_ends_where_its_records_ended_unless_damage_ended_them(
+    closed: Path, records: list[FoundRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, end = Damaged.of(closed), records[5].log_offset
+    log = commit_log_of(survey(str(closed), damaged.disk))
+    assert list(walk_in_use(log, 0, end)) == [records[:5]], "the others were written since"
+    body = end + RECORD_V4.size + 2
+    damaged.flip(LOG, body, 4)
+    whole = list(walk(log, 0))
+    assert whole[0] == records[:5]
+    assert isinstance(whole[1], LogStretch)
+    assert list(walk_in_use(log, 0, end)) == whole
+    damaged.flip(LOG, body, 4)
+    monkeypatch.setattr(log_walk, "walk", lambda *_: iter(whole))
+    assert list(walk_in_use(log, 0, end)) == [records[:5]], "the rest of the record came after the first look"
 
 
 def test_a_body(closed: Path, records: list[FoundRecord]) -> None:
