@@ -223,7 +223,7 @@ static int digest_of(Text body, const Given *given, uint8_t *digest) {
 static int pack(const Given *given, const Text *records, Py_ssize_t count, Back *back) {
     for (Py_ssize_t number = count - 1; number >= 0; number--) {
         Popped popped = {.at = records[number].bytes};
-        PyObject *handle = PyList_GET_ITEM(given->handles, number);
+        PyObject *handle = PyTuple_GET_ITEM(given->handles, number);
         uint8_t digest[MD5_SIZE];
         if (!PyBytes_Check(handle)) return PyErr_SetString(PyExc_TypeError, "handles are bytes"), -1;
         read_record(popped.at, records[number].size, &popped.record);
@@ -236,15 +236,15 @@ static int pack(const Given *given, const Text *records, Py_ssize_t count, Back 
 }
 
 PyObject *pack_received(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *data, *topic;
+    PyObject *data, *topic, *handles;
     Given given;
-    if (!PyArg_ParseTuple(args, "SSO!O!OIO", &data, &topic, &PyList_Type, &given.handles, &PyDict_Type, &given.roles,
+    if (!PyArg_ParseTuple(args, "SSO!O!OIO", &data, &topic, &PyList_Type, &handles, &PyDict_Type, &given.roles,
                           &given.tags, &given.attempts_max, &given.md5)) return NULL;
     if (!Py_IsNone(given.tags) && !PyFrozenSet_Check(given.tags)) return PyErr_Format(PyExc_TypeError, "tags are a frozenset");
     given.records = text_of(data);
     given.topic = text_of(topic);
     Text records[RECORDS_MAX];
-    Py_ssize_t count = 0, room = 0, wanted = PyList_GET_SIZE(given.handles);
+    Py_ssize_t count = 0, room = 0, wanted = PyList_GET_SIZE(handles);
     for (Text rest = given.records; rest.size; count++) {
         Record record;
         if (count == RECORDS_MAX || count == wanted || !read_record(rest.bytes, rest.size, &record)) Py_RETURN_NONE;
@@ -253,15 +253,15 @@ PyObject *pack_received(PyObject *Py_UNUSED(module), PyObject *args) {
         rest = (Text){rest.bytes + record.size, rest.size - record.size};
     }
     if (count != wanted) Py_RETURN_NONE;
-    if (!(given.digest_name = PyUnicode_InternFromString("digest"))) return NULL;
     char *begin = PyMem_Malloc((size_t)room + 1);
-    if (!begin) return Py_DECREF(given.digest_name), PyErr_NoMemory();
+    if (!begin) return PyErr_NoMemory();
     Back back = {begin, begin + room, 0};
-    PyObject *handles = Py_NewRef(given.handles);
-    int done = pack(&given, records, count, &back);
+    given.digest_name = PyUnicode_InternFromString("digest");
+    given.handles = PyList_AsTuple(handles);  // md5 may change the list
+    int done = given.digest_name && given.handles ? pack(&given, records, count, &back) : -1;
     PyObject *packed = done > 0 ? PyBytes_FromStringAndSize(back.at, begin + room - back.at) : done ? NULL : Py_NewRef(Py_None);
-    Py_DECREF(handles);
-    Py_DECREF(given.digest_name);
+    Py_XDECREF(given.handles);
+    Py_XDECREF(given.digest_name);
     PyMem_Free(begin);
     return packed;
 }

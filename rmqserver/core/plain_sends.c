@@ -273,6 +273,7 @@ static PyObject *configure(PlainSends *self, PyObject *args) {
 }
 
 static PyObject *taken(PlainSends *self, Puts **given) {
+    if (self->is_busy) return PyErr_Format(PyExc_RuntimeError, "this PlainSends is taking a send");
     if (count_sends(self)) return NULL;
     Puts *puts = *given;
     if (!puts || !puts->count) Py_RETURN_NONE;  // none: they were made for a send that was then left to the service

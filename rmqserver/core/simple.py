@@ -336,7 +336,7 @@ class PlainSends:
         written."""
 
     def take_written(self) -> Puts | None:
-        """The puts of this round that are answered when they are written."""
+        """The puts of this round that are answered when they are written. RuntimeError while a send is being taken."""
 
     def take_safe(self) -> Puts | None:
         """Those that are answered when they are safe."""

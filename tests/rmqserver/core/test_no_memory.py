@@ -74,14 +74,14 @@ def counts(objects: list[Any]) -> list[int]:
 class Sending:
     """Plain sends to one queue of one topic, and what they need."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ms: Callable[[], int] = lambda: NOW_MS) -> None:
         disk = OsDisk()
         self.topic, self.queue = (
             Topic("T"),
             ConsumeQueue("T", 0, SegmentedFile("unused", 1000, disk, FileCache(disk, 1))),
         )
         self.topic.queues[0] = self.queue
-        self.round = RoundBuffer(lambda: NOW_MS, RunningFlags())
+        self.round = RoundBuffer(clock_ms, RunningFlags())
         self.round.end_offset, self.round.records_end_offset = FIRST, FIRST + (1 << 20)
         self.round.body_size_max_bytes, self.round.indexed_bits = 1 << 20, INDEXED
         self.flow = SimpleNamespace(add=self.add)
