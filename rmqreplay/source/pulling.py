@@ -207,7 +207,6 @@ def check_allowed(source: Readable, places: Mapping[MessageQueue, int], rules: P
             _pull_once(source, queue, places[queue], rules)
         except RocketMQError as error:
             if isinstance(error, RefusedError) and error.code in _NOT_ALLOWED:
-                error.hint = f"reading needs Sub on the topic {queue.topic} and on the group {rules.group}"
                 raise
 
 
@@ -232,5 +231,10 @@ def _pull_once(source: Readable, queue: MessageQueue, at: int, rules: PullRules)
     try:
         answer = ask(RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
     except RefusedError as error:
+        if error.code in _NOT_ALLOWED:
+            error.hint = (
+                f"reading needs a topic {queue.topic} whose permissions have R, a group {rules.group} "
+                "that may consume, and under ACL Sub on both"
+            )
         return pull_unread(ask, error, queue, at, rules.batch_size, rules.expression, rules.expression_type)
     return answer.code, from_ext(answer.ext, PullAnswer), answer.body

@@ -125,6 +125,17 @@ def test_a_topic_that_is_gone_ends_the_read_at_once(server: Server, fresh: Fresh
         assert gaps == [wanted]
 
 
+def test_a_topic_that_is_closed_amid_a_read_says_what_reading_needs(server: Server, fresh: Fresh) -> None:
+    queue = MessageQueue(fresh("ClosedTopic"), "broker-a", 0)
+    with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr) as cluster:
+        pulls = pull_range(cluster, fill(admin, server.broker_addr, queue), RULES)
+        next(pulls)
+        admin.create_topic(server.broker_addr, topic_config(queue.topic, perm=2))
+        with pytest.raises(RefusedError, match=f"topic.{queue.topic}. pulling message is forbidden") as told:
+            list(pulls)
+    assert f"needs a topic {queue.topic} whose permissions have R" in str(told.value.hint)
+
+
 class Clock:
     def __init__(self) -> None:
         self.now_s = 0.0

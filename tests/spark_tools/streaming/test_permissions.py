@@ -112,7 +112,17 @@ def test_what_tasks_would_be_refused_is_told_before_they_start(guarded: Server) 
         ):
             with pytest.raises(RefusedError, match="permission to access Group:TOOLS_CONSUMER") as told:
                 ask()
-            assert told.value.hint == "reading needs Sub on the topic Orders and on the group TOOLS_CONSUMER"
+            assert "a group TOOLS_CONSUMER that may consume, and under ACL Sub on both" in str(told.value.hint)
+
+
+def test_a_refused_commit_says_what_it_needs(guarded: Server) -> None:
+    reader = user(guarded, "no-commit", {"Topic:Orders": ["Get", "Sub"]})
+    with (
+        ClusterAccess(credentials=reader).cluster(guarded.namesrv_addr) as cluster,
+        pytest.raises(RefusedError, match="permission to access Group:spark-job") as told,
+    ):
+        GroupCommits(cluster, "spark-job").write({QUEUE: 0})
+    assert told.value.hint == "commitGroup needs Sub on the topic Orders and on the group spark-job"
 
 
 TABLES: dict[str, tuple[Callable[[LiveCluster], Iterator[Values]], dict[str, list[str]]]] = {

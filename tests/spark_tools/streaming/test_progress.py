@@ -2,12 +2,15 @@
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from rmqreplay.source.live import LiveCluster
 from spark_tools.streaming import progress
 from spark_tools.streaming.progress import GroupCommits
@@ -66,3 +69,28 @@ def test_a_broker_that_does_not_answer_is_asked_once_a_batch(
         assert asked == [0]
         commits.write(places)
         assert asked == [0, 0, 1, 2, 3]
+
+
+def test_each_reason_why_offsets_are_not_written_is_told_once(
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, group = fresh("Topic"), fresh("group")
+    with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr) as cluster:
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        wait_for_route(admin, topic)
+        commits, remark = GroupCommits(cluster, group), ""
+        write = cluster.admin.update_consumer_offset
+
+        def refuse(*given: Any) -> None:
+            if remark:
+                raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+            write(*given)
+
+        monkeypatch.setattr(cluster.admin, "update_consumer_offset", refuse)
+        told = []
+        for offset, remark in enumerate(["", "no right", "no right", "closed", "", "closed"]):  # noqa: B007 - of refuse
+            commits.write({MessageQueue(topic, "broker-a", at): offset for at in range(2)})
+            told.append([line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()])
+    no_right, closed = (f"{text} (16 NO_PERMISSION)" for text in ("no right", "closed"))
+    assert told == [[], [no_right], [], [closed], [], [closed]]
