@@ -27,7 +27,7 @@ TESTS = (
     "tests/rmqadmin/cli/test_registry.py",
     "tests/rmqclient/test_asyncio.py",
     "tests/rmqclient/test_lifetime.py",
-    "tests/rmqclient/test_push_consumer.py",
+    "tests/rmqclient/consumers/test_push_consumer.py",
     "tests/rmqclient/test_threads.py",
     "tests/rmqserver/remoting/test_loop.py",
 )

@@ -13,9 +13,9 @@ import trio
 
 from quickstart.broker import ReadyLine
 from quickstart.dead_letters import message_count
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.listener import SUCCESS, ConsumeStatus, later
 from rmqclient.message import ReceivedMessage
-from rmqclient.push_consumer import PushConsumer
 from rmqproto.names import dlq_topic
 from spark_tools.replay.spark_engine import run_spark
 

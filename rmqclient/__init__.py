@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient as AdminClient
     from rmqclient.blocking import BlockingClient as BlockingClient
+    from rmqclient.consumers.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rmqclient.consumers.lite_push_consumer import LitePushConsumer as LitePushConsumer
+    from rmqclient.consumers.pop_consumer import PopConsumer as PopConsumer
+    from rmqclient.consumers.pull_consumer import PullConsumer as PullConsumer
+    from rmqclient.consumers.push_consumer import PushConsumer as PushConsumer
+    from rmqclient.consumers.simple_consumer import SimpleConsumer as SimpleConsumer
+    from rmqclient.consuming.popping.pop import PoppedMessage as PoppedMessage
     from rmqclient.consuming.rebalance import STICKY as STICKY
     from rmqclient.consuming.start import ConsumeFrom as ConsumeFrom
     from rmqclient.consuming.subscribing import MessageModel as MessageModel
@@ -25,26 +32,19 @@ if TYPE_CHECKING:
     from rmqclient.listener import ConsumeStatus as ConsumeStatus
     from rmqclient.listener import later as later
     from rmqclient.listener import suspend as suspend
-    from rmqclient.lite_pull_consumer import LitePullConsumer as LitePullConsumer
-    from rmqclient.lite_push_consumer import LitePushConsumer as LitePushConsumer
     from rmqclient.message import Message as Message
     from rmqclient.message import ReceivedMessage as ReceivedMessage
     from rmqclient.message import SendResult as SendResult
     from rmqclient.message import SendStatus as SendStatus
-    from rmqclient.pop import PoppedMessage as PoppedMessage
-    from rmqclient.pop_consumer import PopConsumer as PopConsumer
-    from rmqclient.producer import BlockingProducer as BlockingProducer
-    from rmqclient.producer import Producer as Producer
-    from rmqclient.pull_consumer import PullConsumer as PullConsumer
-    from rmqclient.push_consumer import PushConsumer as PushConsumer
-    from rmqclient.queue_choice import QueueSelector as QueueSelector
-    from rmqclient.queue_choice import by_hash as by_hash
-    from rmqclient.queue_choice import by_random as by_random
-    from rmqclient.simple_consumer import SimpleConsumer as SimpleConsumer
-    from rmqclient.transaction_producer import LocalTransactionState as LocalTransactionState
-    from rmqclient.transaction_producer import TransactionListener as TransactionListener
-    from rmqclient.transaction_producer import TransactionProducer as TransactionProducer
-    from rmqclient.transaction_producer import TransactionSendResult as TransactionSendResult
+    from rmqclient.producers.producer import BlockingProducer as BlockingProducer
+    from rmqclient.producers.producer import Producer as Producer
+    from rmqclient.producers.queue_choice import QueueSelector as QueueSelector
+    from rmqclient.producers.queue_choice import by_hash as by_hash
+    from rmqclient.producers.queue_choice import by_random as by_random
+    from rmqclient.producers.transaction_producer import LocalTransactionState as LocalTransactionState
+    from rmqclient.producers.transaction_producer import TransactionListener as TransactionListener
+    from rmqclient.producers.transaction_producer import TransactionProducer as TransactionProducer
+    from rmqclient.producers.transaction_producer import TransactionSendResult as TransactionSendResult
     from rmqproto.bodies.base import MessageQueue as MessageQueue
     from rmqproto.bodies.lite import OffsetOption as OffsetOption
     from rmqproto.filters.subscription import Sql92 as Sql92
@@ -58,17 +58,17 @@ _HOMES = {
     "rmqclient.consuming.start": ("ConsumeFrom",),
     "rmqclient.listener": ("LATER", "NEVER_AGAIN", "SUCCESS", "ConsumeStatus", "later", "suspend"),
     "rmqclient.deduplication": ("Deduplication", "by_key", "by_unique_key"),
-    "rmqclient.lite_pull_consumer": ("LitePullConsumer",),
-    "rmqclient.lite_push_consumer": ("LitePushConsumer",),
+    "rmqclient.consumers.lite_pull_consumer": ("LitePullConsumer",),
+    "rmqclient.consumers.lite_push_consumer": ("LitePushConsumer",),
     "rmqclient.message": ("Message", "ReceivedMessage", "SendResult", "SendStatus"),
-    "rmqclient.pop": ("PoppedMessage",),
-    "rmqclient.pop_consumer": ("PopConsumer",),
-    "rmqclient.producer": ("BlockingProducer", "Producer"),
-    "rmqclient.pull_consumer": ("PullConsumer",),
-    "rmqclient.push_consumer": ("PushConsumer",),
-    "rmqclient.queue_choice": ("QueueSelector", "by_hash", "by_random"),
-    "rmqclient.simple_consumer": ("SimpleConsumer",),
-    "rmqclient.transaction_producer": (
+    "rmqclient.consuming.popping.pop": ("PoppedMessage",),
+    "rmqclient.consumers.pop_consumer": ("PopConsumer",),
+    "rmqclient.producers.producer": ("BlockingProducer", "Producer"),
+    "rmqclient.consumers.pull_consumer": ("PullConsumer",),
+    "rmqclient.consumers.push_consumer": ("PushConsumer",),
+    "rmqclient.producers.queue_choice": ("QueueSelector", "by_hash", "by_random"),
+    "rmqclient.consumers.simple_consumer": ("SimpleConsumer",),
+    "rmqclient.producers.transaction_producer": (
         "LocalTransactionState",
         "TransactionListener",
         "TransactionProducer",

@@ -140,6 +140,13 @@ FLOORS = {
         {"assembly"},
         {"broker"},
     ],
+    "rmqclient": [
+        {"addresses", "lifetime", "message", "parking", "pull", "sending", "tls", "unread_queues"},
+        {"listener", "remoting", "threads"},
+        {"blocking", "deduplication", "tracing"},
+        {"admin", "consuming", "producers"},
+        {"consumers"},
+    ],
     "rmqadmin": [
         {"core", "testing", "version"},
         {"cli"},

@@ -18,9 +18,9 @@ from pathlib import Path
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.message import Message, ReceivedMessage, SendStatus
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.interop.cluster import BROKER_NAME

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import anyio
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import SUCCESS, ConsumeStatus, Listener
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from tests.support.servers import Server
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, parse_addresses, split_rules
 from rmqclient.admin import AdminClient
 from rmqclient.admin.caller import config_request, config_values_untrusted
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.errors import UsageError
 from rmqproto.hosts import split_address
 from rmqproto.java import java_properties

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.simple_consumer import SimpleConsumer
+from rmqclient.consuming.popping.pop import popped_lite_untrusted
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message
-from rmqclient.pop import popped_lite_untrusted
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.simple_consumer import SimpleConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError

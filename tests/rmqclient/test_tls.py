@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.errors import RocketMQError
 from tests.support.certificates import Authority
 from tests.support.servers import sets, standalone

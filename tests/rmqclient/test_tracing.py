@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.push_consumer import PushConsumer
-from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.errors import RefusedError
 from rmqproto.message.special_messages import parse_recall_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted

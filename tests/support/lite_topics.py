@@ -9,7 +9,7 @@ import anyio.lowlevel
 from rmqclient.admin import AdminClient
 from rmqclient.listener import ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.support.servers import topic_config
 

@@ -5,9 +5,9 @@ from typing import Self
 
 import trio
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import ReceivedMessage
-from rmqclient.push_consumer import PushConsumer
 
 LEAVE_TIMEOUT_S = 60
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from rmqclient.consuming.popping.pop import PoppedMessage, acknowledge
 from rmqclient.parking import ParkingLot
-from rmqclient.pop import PoppedMessage, acknowledge
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import BUSY_CODES
 from rmqproto.bodies.base import MessageQueue

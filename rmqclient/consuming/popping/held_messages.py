@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup
 
 from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.popping.acks import OutgoingAcks
+from rmqclient.consuming.popping.pop import PoppedMessage, change_invisible_time
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, later
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop import PoppedMessage, change_invisible_time
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.errors import RocketMQError
 from rmqproto.message.record import StoredMessage

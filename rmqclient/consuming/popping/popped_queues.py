@@ -16,10 +16,10 @@ from rmqclient.consuming.deliveries import ConcurrentDeliveries, Delivery
 from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.popping.lite_topics import LiteTopics
+from rmqclient.consuming.popping.pop import POP_BATCH_COUNT, PoppedMessage, PopTerms, pop, pop_lite
 from rmqclient.consuming.puller import FailurePause
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.subscribing import tag_filter
-from rmqclient.pop import POP_BATCH_COUNT, PoppedMessage, PopTerms, pop, pop_lite
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData

@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pop_consumer import PopConsumer
+from rmqclient.consumers.simple_consumer import SimpleConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import LATER, ConsumeStatus, suspend
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop_consumer import PopConsumer
-from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.bodies.popping import RequestMode
 from tests.support.servers import Fresh
 

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.lite_pull_consumer import LitePullConsumer
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
-from rmqclient.lite_pull_consumer import LitePullConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig

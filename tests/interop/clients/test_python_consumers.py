@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.offset_store import LocalOffsetStore
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from tests.support.servers import Fresh
 

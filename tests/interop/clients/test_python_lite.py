@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.lite_push_consumer import LitePushConsumer
+from rmqclient.consumers.pull_consumer import PullConsumer
 from rmqclient.listener import ConsumeStatus, suspend
-from rmqclient.lite_push_consumer import LitePushConsumer
 from rmqclient.message import ReceivedMessage
-from rmqclient.pull_consumer import PullConsumer
 from rmqproto.bodies.lite import OffsetOption
 from rmqproto.errors import RefusedError
 from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send

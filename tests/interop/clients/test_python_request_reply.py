@@ -5,9 +5,9 @@ import base64
 import pytest
 import trio
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from tests.support.servers import Fresh
 
 from ..client import of_type

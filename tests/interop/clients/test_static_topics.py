@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import ConsumeStatus, later
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.push_consumer import PushConsumer
-from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.errors import ConnectError

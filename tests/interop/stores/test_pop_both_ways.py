@@ -8,11 +8,11 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.simple_consumer import SimpleConsumer
+from rmqclient.consuming.popping.pop import PoppedMessage
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message
-from rmqclient.pop import PoppedMessage
-from rmqclient.producer import Producer
-from rmqclient.simple_consumer import SimpleConsumer
+from rmqclient.producers.producer import Producer
 from tests.support import servers
 from tests.support.servers import topic_config
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqclient.producers.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
 from tests.support.servers import topic_config
 

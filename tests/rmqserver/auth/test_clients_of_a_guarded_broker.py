@@ -9,11 +9,11 @@ import trio
 
 from rmqadmin.cli import program
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.push_consumer import PushConsumer
+from rmqclient.consumers.simple_consumer import SimpleConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
-from rmqclient.simple_consumer import SimpleConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, RocketMQError

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from rmqclient.consumers.push_consumer import PushConsumer
+from rmqclient.consumers.simple_consumer import SimpleConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage, SendStatus
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
-from rmqclient.simple_consumer import SimpleConsumer
-from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.support import servers

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from rmqclient.message import Message, SendStatus
-from rmqclient.producer import Producer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError

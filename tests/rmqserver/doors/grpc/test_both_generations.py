@@ -15,7 +15,7 @@ from rmqclient import (
     TransactionProducer,
 )
 from rmqclient.admin import AdminClient
-from rmqclient.simple_consumer import BlockingSimpleConsumer
+from rmqclient.consumers.simple_consumer import BlockingSimpleConsumer
 from rmqproto.bodies.statistics import lag_of
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import value

@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pop_consumer import PopConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import ConsumeStatus, Listener, later, suspend
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop_consumer import PopConsumer
-from rmqclient.push_consumer import PushConsumer
 from tests.rmqclient.collector import Collector, send_numbers, until
 from tests.support.servers import Fresh, Server, create_topic
 

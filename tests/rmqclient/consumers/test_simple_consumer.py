@@ -5,14 +5,14 @@ import time
 import anyio
 import pytest
 
+from rmqclient.consumers.simple_consumer import SimpleConsumer
 from rmqclient.consuming.start import ConsumeFrom
-from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.wire.command import Command
+from tests.rmqclient.consumers.test_pull_consumer import filled
 from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
-from tests.rmqclient.test_pull_consumer import filled
 from tests.support.peer import answer
 from tests.support.servers import Fresh, Server
 

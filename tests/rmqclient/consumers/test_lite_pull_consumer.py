@@ -9,8 +9,8 @@ import anyio.to_thread
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.lite_pull_consumer import LitePullConsumer
 from rmqclient.consuming.rebalance import STICKY
-from rmqclient.lite_pull_consumer import LitePullConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import ConnectError, RefusedError, UsageError

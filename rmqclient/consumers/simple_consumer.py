@@ -8,10 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from rmqclient.consuming.member import BlockingNonMember, NonMember
-from rmqclient.consuming.start import ConsumeFrom
-from rmqclient.consuming.subscribing import subscription_of, tag_filter
-from rmqclient.lifetime import P
-from rmqclient.pop import (
+from rmqclient.consuming.popping.pop import (
     POP_BATCH_COUNT,
     PoppedMessage,
     PopTerms,
@@ -21,6 +18,9 @@ from rmqclient.pop import (
     invisible_ms,
     pop,
 )
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.consuming.subscribing import subscription_of, tag_filter
+from rmqclient.lifetime import P
 from rmqclient.threads import called
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue

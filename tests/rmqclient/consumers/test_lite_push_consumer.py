@@ -9,12 +9,12 @@ import anyio.to_thread
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.lite_push_consumer import LitePushConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus, Listener, later, suspend
-from rmqclient.lite_push_consumer import LitePushConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.lite import OffsetOption
 from rmqproto.errors import RefusedError, UsageError

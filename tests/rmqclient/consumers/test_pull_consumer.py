@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
 from rmqclient.message import Message
-from rmqclient.producer import Producer
+from rmqclient.producers.producer import Producer
 from rmqclient.pull import PullStatus
-from rmqclient.pull_consumer import PullConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError

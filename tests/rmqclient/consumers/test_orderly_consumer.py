@@ -9,18 +9,19 @@ import pytest
 
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, MessageQueue, later, suspend
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.listener import Listener
 from rmqclient.message import ReceivedMessage
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.push_consumer import PushConsumer
 from rmqclient.remoting.channels import Channels
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
+from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqclient.collector import Collector, from_first, send_numbers, until
+from tests.rmqclient.consumers.test_push_consumer_server import dead_letters
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
-from tests.rmqclient.test_push_consumer_server import dead_letters
 from tests.support.peer import answer
 from tests.support.servers import Fresh, Server, create_topic
 
@@ -57,6 +58,7 @@ async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes
         seen.append(int(message.body))
         return suspend(0.01) if message.body == b"1" else SUCCESS
 
+    create_topic(server, retry_topic(group))  # until it has a route, nothing can be given up
     async with orderly(server, group, topic, listener, max_reconsume_times=2):
         await until(lambda: 2 in seen)
         async with PullConsumer(server.namesrv_addr, fresh("Puller")) as puller:
@@ -68,6 +70,7 @@ async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes
 async def test_a_message_may_be_given_up_at_once(server: Server, topic: str, group: str, fresh: Fresh) -> None:
     await send_numbers(server, topic, range(2), 1)
     collect = Collector(lambda message: later(NEVER_AGAIN) if message.body == b"0" else SUCCESS)
+    create_topic(server, retry_topic(group))  # until it has a route, nothing can be given up
     async with orderly(server, group, topic, collect):
         await until(lambda: collect.bodies == [b"0", b"1"])
         async with PullConsumer(server.namesrv_addr, fresh("Puller")) as puller:

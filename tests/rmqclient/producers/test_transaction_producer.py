@@ -8,11 +8,11 @@ import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
-from rmqclient import transaction_producer
+from rmqclient.consumers.pull_consumer import PullConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqclient.producers import transaction_producer
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 import trio
 
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import LATER, ConsumeStatus, Listener, later
 from rmqclient.message import ReceivedMessage
-from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
 from rmqproto.codes import RequestCode, ResponseCode

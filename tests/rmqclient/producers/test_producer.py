@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from rmqclient.message import Message, SendStatus
-from rmqclient.producer import RETRY_TIMES, Producer
+from rmqclient.producers.producer import RETRY_TIMES, Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute

@@ -14,6 +14,7 @@ from rmqclient.consuming.deliveries import ConcurrentDeliveries
 from rmqclient.consuming.group_member import UNSETTLED_MAX_COUNT, GroupMember, MemberOptions
 from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.consuming.popping.held_messages import HeldMessages
+from rmqclient.consuming.popping.pop import PoppedMessage, init_mode, invisible_ms
 from rmqclient.consuming.popping.popped_queues import (
     IN_FLIGHT_MAX_COUNT,
     INVISIBLE_S,
@@ -26,7 +27,6 @@ from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import ConsumeStatus, Listener
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop import PoppedMessage, init_mode, invisible_ms
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.filters.subscription import Sql92
 from rmqproto.names import retry_topic

@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 from rmqclient.lifetime import P, cancelled_alone
 from rmqclient.listener import called_in_thread
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
-from rmqclient.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
-from rmqclient.queue_choice import QueueSelector
+from rmqclient.producers.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
+from rmqclient.producers.queue_choice import QueueSelector
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.sending import MESSAGE_SIZE_MAX_BYTES
 from rmqclient.threads import called

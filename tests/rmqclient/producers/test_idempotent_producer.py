@@ -12,9 +12,9 @@ import trio.testing
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult, SendStatus
-from rmqclient.producer import Producer
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.sequence_lines import UNDER_WAY_MAX, SequenceLine
 from rmqclient.sending import SendRequests
-from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLine
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError

@@ -6,11 +6,11 @@ import pytest
 
 from rmqclient import LATER, SUCCESS
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.offset_store import LocalOffsetStore
 from rmqclient.listener import Listener
 from rmqclient.message import Message
-from rmqclient.producer import Producer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqclient.collector import Collector, until

@@ -11,6 +11,7 @@ from rmqclient.consuming.group_member import BlockingMember, GroupMember, Member
 from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.popping.lite_topics import LiteTopics
+from rmqclient.consuming.popping.pop import invisible_ms
 from rmqclient.consuming.popping.popped_queues import (
     IN_FLIGHT_MAX_COUNT,
     INVISIBLE_S,
@@ -22,7 +23,6 @@ from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.lifetime import P
 from rmqclient.listener import Listener
-from rmqclient.pop import invisible_ms
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.threads import called
 from rmqproto.allocate import POP_ALL_QUEUES

@@ -11,12 +11,12 @@ import anyio.to_thread
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
+from rmqclient.consumers.push_consumer import PushConsumer
 from rmqclient.consuming.rebalance import STICKY
 from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, later
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.push_consumer import PushConsumer
+from rmqclient.producers.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, from_first, send_numbers, until

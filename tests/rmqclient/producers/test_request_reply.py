@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.consumers.pull_consumer import PullConsumer
 from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.request_reply import OpenRequests, reply_to
+from rmqclient.producers.producer import Producer
+from rmqclient.producers.request_reply import OpenRequests, reply_to
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PushReplyHeader

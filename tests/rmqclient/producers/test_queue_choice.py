@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqclient import Message, Producer, SendStatus, by_hash, by_random
-from rmqclient.queue_choice import LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, QueuesInTurn
+from rmqclient.producers.queue_choice import LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, QueuesInTurn
 from rmqclient.remoting.routes import _order_conf
 from rmqclient.sending import message_properties, split_batches
 from rmqproto.bodies.base import MessageQueue
@@ -21,7 +21,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSIONS
 from tests.rmqclient.collector import Collector, from_first, until
-from tests.rmqclient.test_producer import Cluster, broker, stored
+from tests.rmqclient.producers.test_producer import Cluster, broker, stored
 from tests.support.compressions import KINDS
 from tests.support.quick import in_one_test
 from tests.support.servers import Fresh, Server, create_topic

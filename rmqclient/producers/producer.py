@@ -14,10 +14,11 @@ from anyio.abc import TaskGroup
 
 from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
-from rmqclient.queue_choice import QueueSelector, QueuesInTurn, by_hash
+from rmqclient.producers.queue_choice import QueueSelector, QueuesInTurn, by_hash
+from rmqclient.producers.request_reply import OpenRequests, is_reply, reply_to
+from rmqclient.producers.sequence_lines import UNDER_WAY_MAX, SequenceLines
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.request_reply import OpenRequests, is_reply, reply_to
 from rmqclient.sending import (
     COMPRESS_FROM_BYTES,
     MESSAGE_SIZE_MAX_BYTES,
@@ -31,7 +32,6 @@ from rmqclient.sending import (
     send_result_untrusted,
     split_batches,
 )
-from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLines
 from rmqclient.threads import Blocking, called, called_in_loop
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 import trio
 
+from rmqclient.consumers.pop_consumer import PopConsumer
 from rmqclient.consuming.popping.held_messages import GIVE_BACK_MS
+from rmqclient.consuming.popping.pop import PoppedMessage
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus, Listener, later, suspend
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop import PoppedMessage
-from rmqclient.pop_consumer import PopConsumer
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode, ResponseCode
