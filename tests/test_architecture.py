@@ -126,6 +126,7 @@ FLOORS = {
         {"append", "recovery"},
         {"message_store", "retention"},
         {"sequences", "timers"},
+        {"found"},
         {"checks"},
     ],
     "rmqserver/broker": [

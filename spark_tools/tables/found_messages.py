@@ -15,10 +15,10 @@ from rmqproto.names import TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPI
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import PullRules, pull_range
-from rmqserver.store.checks.inventory import Inventory, inventory
-from rmqserver.store.checks.survey import survey
-from rmqserver.store.checks.what_waits import message_at, open_half_offsets, open_halves, open_timers, timers_of
 from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.found.inventory import Inventory, inventory
+from rmqserver.store.found.survey import survey
+from rmqserver.store.found.what_waits import message_at, open_half_offsets, open_halves, open_timers, timers_of
 from rmqserver.store.message_store import MessageStore
 from spark_tools.tables.positions import Values
 

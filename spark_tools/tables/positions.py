@@ -11,10 +11,10 @@ from rmqproto.codes import NOBODY_THERE
 from rmqproto.errors import RefusedError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from rmqreplay.source.live import LiveCluster
-from rmqserver.store.checks.found_tables import GROUPS, TOPICS
-from rmqserver.store.checks.inventory import FoundQueue, inventory
-from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.found.found_tables import GROUPS, TOPICS
+from rmqserver.store.found.inventory import FoundQueue, inventory
+from rmqserver.store.found.survey import survey
 
 Values = dict[str, Any]
 """A row of a table; times are ms."""

@@ -10,8 +10,8 @@ import pytest
 from rmqproto.message.record import MAGIC_BLANK
 from rmqserver.store.checks.finding import FindingKind, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
-from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.overlay import OverlayDisk
+from rmqserver.store.found.survey import survey
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
 from tests.support.clock import Clock

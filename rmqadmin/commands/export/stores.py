@@ -40,7 +40,7 @@ from rmqproto.errors import StorageError, UsageError
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.survey import Survey
 
 
 class PlannedChangeRow(Row, frozen=True):
@@ -132,8 +132,8 @@ def start_plan(found: Survey, on_work: Callable[[], None]) -> StartPlan:
 def surveyed(directory: str, notice: Notice) -> Survey:
     """The survey. UsageError if the directory is not a store. Gives a notice if a broker is running on it, because what
     it is just writing looks like damage."""
-    from rmqserver.store.checks.survey import survey
     from rmqserver.store.disk.disk import OsDisk
+    from rmqserver.store.found.survey import survey
 
     found = survey(os.path.abspath(os.path.expanduser(directory)), OsDisk())
     if found.is_in_use:

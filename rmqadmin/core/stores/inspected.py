@@ -13,10 +13,10 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.found_files import FoundFiles
-    from rmqserver.store.checks.found_tables import FoundTables
-    from rmqserver.store.checks.inventory import FoundOffset, FoundQueue, Inventory
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.found_files import FoundFiles
+    from rmqserver.store.found.found_tables import FoundTables
+    from rmqserver.store.found.inventory import FoundOffset, FoundQueue, Inventory
+    from rmqserver.store.found.survey import Survey
     from rmqserver.store.message_store import MessageStore
 
 
@@ -99,8 +99,8 @@ def queue_rows(queues: Sequence[FoundQueue]) -> list[StoredQueueRow]:
 
 
 def summary_of(opened: Inventory, queues: Sequence[FoundQueue]) -> StoreSummary:
-    from rmqserver.store.checks.inventory import store_time
-    from rmqserver.store.checks.what_waits import delayed_count, half_count, pop_entry_count, timers_of
+    from rmqserver.store.found.inventory import store_time
+    from rmqserver.store.found.what_waits import delayed_count, half_count, pop_entry_count, timers_of
 
     found, store, tables = opened.found, opened.store, opened.tables
     plain = [one for one in queues if not one.is_light]
@@ -187,7 +187,7 @@ def files_below(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def inspected_queues(found: Survey) -> InspectedQueues:
-    from rmqserver.store.checks.inventory import inventory
+    from rmqserver.store.found.inventory import inventory
 
     with inventory(found) as opened:
         queues = opened.queues()
@@ -234,7 +234,7 @@ class InspectedFiles(_Inspected[StoredFileRow], frozen=True):
 
 
 def inspected_files(found: Survey) -> InspectedFiles:
-    from rmqserver.store.checks.found_files import commit_log_of
+    from rmqserver.store.found.found_files import commit_log_of
 
     whole, log, rows = inspected_queues(found), commit_log_of(found), []
     for path, stat in files_below(found.root):
@@ -299,7 +299,7 @@ class InspectedGroups(_Inspected[StoredGroupRow], frozen=True):
 
 
 def inspected_groups(found: Survey) -> InspectedGroups:
-    from rmqserver.store.checks.inventory import inventory
+    from rmqserver.store.found.inventory import inventory
 
     with inventory(found) as opened:
         queues = opened.queues()
@@ -307,7 +307,7 @@ def inspected_groups(found: Survey) -> InspectedGroups:
 
 
 def _rows(tables: FoundTables, offsets: Sequence[FoundOffset]) -> list[StoredGroupRow]:
-    from rmqserver.store.checks.found_tables import GROUPS
+    from rmqserver.store.found.found_tables import GROUPS
 
     known, rows = tables.keys(GROUPS) or frozenset(), []
     for (group, topic), found in groupby(offsets, lambda one: (one.group, one.topic)):

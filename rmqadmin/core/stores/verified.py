@@ -13,7 +13,7 @@ from rmqproto.wording import counted
 if TYPE_CHECKING:
     from rmqserver.store.checks.finding import StoreFinding
     from rmqserver.store.checks.store_check import CheckReport, Progress
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.survey import Survey
 
 _INDENT = 9
 
@@ -162,7 +162,7 @@ def verified(found: Survey, on_progress: Progress, *, shows_notes: bool) -> Veri
     """Checks the store, again if a running broker has meanwhile made the first files of a kind: only these tell their
     size."""
     from rmqserver.store.checks.store_check import check_store
-    from rmqserver.store.checks.survey import survey
+    from rmqserver.store.found.survey import survey
 
     report = check_store(found, on_progress)
     while found.is_in_use and (now := survey(found.root, found.disk)).options != found.options:

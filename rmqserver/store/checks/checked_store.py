@@ -10,9 +10,9 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqproto.wording import counted
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Findings, Severity, StoreFinding
-from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.log_walk import LogStretch, Reason
-from rmqserver.store.checks.survey import Survey
+from rmqserver.store.found.found_files import FoundFiles
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.log.scan import first_record
 
 

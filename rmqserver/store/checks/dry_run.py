@@ -3,15 +3,14 @@ itself. Writes nothing, takes no lock."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.found.inventory import listening
 from rmqserver.store.message_store import MessageStore, now_ms
 from rmqserver.store.options import StoreOptions, TimerOptions, TimerPaths
 from rmqserver.store.recovery.recovery import Recovered
@@ -20,8 +19,6 @@ from rmqserver.store.timers.timer_store import TimerStore
 
 BREAKS = "the start breaks with"
 """Begins the refusal if it is a defect."""
-
-_LOGGER = "rmqserver.store"
 
 
 class DryRun:
@@ -77,26 +74,3 @@ class DryRun:
         if self.recovered is not None:  # a store that failed to open has let go of everything
             self.store.abandon()
         self.disk.close()
-
-
-class _Listener(logging.Handler):
-    def __init__(self, said: list[str]):
-        super().__init__(logging.WARNING)
-        self._said = said
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def listening(said: list[str]) -> Iterator[None]:
-    """Redirects the store's log messages to ``said``."""
-    logger, listener = logging.getLogger(_LOGGER), _Listener(said)
-    was_propagated = logger.propagate
-    logger.addHandler(listener)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(listener)
-        logger.propagate = was_propagated

@@ -19,8 +19,8 @@ from rmqproto.message.record import (
     StoredMessage,
     decode_record_untrusted,
 )
-from rmqserver.store.checks.found_files import data_end
 from rmqserver.store.disk.segments import SegmentedFile
+from rmqserver.store.found.found_files import data_end
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
 from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
 

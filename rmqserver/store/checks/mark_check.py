@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from rmqserver.store.checks import set_check
 from rmqserver.store.checks.checked_store import CheckedStore
 from rmqserver.store.checks.finding import FindingKind, Severity
-from rmqserver.store.checks.found_files import FoundFiles, OddFile
 from rmqserver.store.checks.log_check import LogCheck
 from rmqserver.store.checks.queue_check import QueueCheck
-from rmqserver.store.checks.survey import Queues, Survey, holds_rocksdb
 from rmqserver.store.disk.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
+from rmqserver.store.found.found_files import FoundFiles, OddFile
+from rmqserver.store.found.survey import Queues, Survey, holds_rocksdb
 from rmqserver.store.log.scan import is_record
 from rmqserver.store.options import StoreOptions
 

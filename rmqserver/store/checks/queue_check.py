@@ -13,13 +13,13 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from rmqproto.wording import counted
 from rmqserver.store.checks.checked_store import CheckedStore, LostMessages, note_lost
 from rmqserver.store.checks.finding import FindingKind, Severity
-from rmqserver.store.checks.found_files import FoundFiles, data_end
-from rmqserver.store.checks.found_tables import TOPICS
 from rmqserver.store.checks.log_walk import LogStretch
-from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.found.found_files import FoundFiles, data_end
+from rmqserver.store.found.found_tables import TOPICS
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import UNIT_SIZE_BYTES

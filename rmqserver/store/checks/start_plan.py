@@ -10,11 +10,11 @@ from rmqproto.wording import counted
 from rmqserver.core import INDEX_UNIT
 from rmqserver.store.checks.checked_store import LostMessages, named_queues, note_lost
 from rmqserver.store.checks.dry_run import DryRun
-from rmqserver.store.checks.found_files import commit_log_of
-from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.checks.log_walk import LogStretch, walk
-from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import Range
+from rmqserver.store.found.found_files import commit_log_of
+from rmqserver.store.found.found_tables import FoundTables
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.index.index_file import HEADER, IndexHeader
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import UNIT_SIZE_BYTES

@@ -15,18 +15,19 @@ from rmqserver.store.checks import (
     table_check,
 )
 from rmqserver.store.checks.checked_store import CheckedStore, apaches, ours
-from rmqserver.store.checks.dry_run import DryRun, listening
+from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Severity, StoreFinding
-from rmqserver.store.checks.found_files import FoundFiles
-from rmqserver.store.checks.found_tables import TOPICS, FoundTables
 from rmqserver.store.checks.index_check import IndexCheck
 from rmqserver.store.checks.log_check import LogCheck
 from rmqserver.store.checks.log_walk import LogStretch, walk, walk_in_use
 from rmqserver.store.checks.queue_check import LogEnds, QueueCheck
-from rmqserver.store.checks.survey import Queues, Survey
 from rmqserver.store.checks.wheel_check import WheelCheck
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.found.found_files import FoundFiles
+from rmqserver.store.found.found_tables import TOPICS, FoundTables
+from rmqserver.store.found.inventory import listening
+from rmqserver.store.found.survey import Queues, Survey
 from rmqserver.store.index.index_file import entries_of
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.message_store import now_ms

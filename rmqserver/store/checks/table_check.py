@@ -5,7 +5,9 @@ from __future__ import annotations
 from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, SCHEDULE_TOPIC, TRANSACTION_GROUP, is_system_group
 from rmqserver.store.checks.checked_store import CheckedStore
 from rmqserver.store.checks.finding import FindingKind, Severity
-from rmqserver.store.checks.found_tables import (
+from rmqserver.store.checks.queue_check import QueueCheck
+from rmqserver.store.disk.whole_files import BACKUP
+from rmqserver.store.found.found_tables import (
     APACHE,
     DELAY_OFFSETS,
     GROUPS,
@@ -14,9 +16,7 @@ from rmqserver.store.checks.found_tables import (
     FoundTable,
     FoundTables,
 )
-from rmqserver.store.checks.queue_check import QueueCheck
-from rmqserver.store.checks.survey import Queues, holds_rocksdb
-from rmqserver.store.disk.whole_files import BACKUP
+from rmqserver.store.found.survey import Queues, holds_rocksdb
 
 LEFT = "leaves it"
 NOT_READ = "does not read it"

@@ -11,7 +11,7 @@ from rmqproto.wording import counted
 from rmqserver.store.checks.checked_store import CheckedStore
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.finding import FindingKind, Severity
-from rmqserver.store.checks.survey import Survey
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint

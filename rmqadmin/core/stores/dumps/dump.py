@@ -17,9 +17,9 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.found_files import FoundFiles
     from rmqserver.store.checks.log_walk import LogStretch
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.found_files import FoundFiles
+    from rmqserver.store.found.survey import Survey
 
 _FIRST_BATCH_ROWS, _BATCH_ROWS = 20, 500
 
@@ -143,8 +143,8 @@ class DumpedLog(Dump[LogRow], frozen=True):
 
 def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogRow]:
     """Records and damage, which is of no topic or queue. ``window`` counts log offsets."""
-    from rmqserver.store.checks.found_files import commit_log_of
     from rmqserver.store.checks.log_walk import LogStretch, walk
+    from rmqserver.store.found.found_files import commit_log_of
 
     log = commit_log_of(found)
     start = max(log.min_offset, window.begin or 0)

@@ -15,8 +15,8 @@ from rmqproto.message.record import StoredMessage
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.found_files import FoundFiles
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.found_files import FoundFiles
+    from rmqserver.store.found.survey import Survey
     from rmqserver.store.index.index_file import IndexFile
 
 
@@ -42,7 +42,7 @@ class DumpedQueues(Dump[QueueUnitRow], frozen=True):
 
 def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
     """The units. ``window``: queue offsets. StorageError if they are in no files; UsageError for no such queue."""
-    from rmqserver.store.checks.survey import Queues
+    from rmqserver.store.found.survey import Queues
 
     if found.queues is not Queues.FILES:
         raise StorageError(f"the consume queues are in {found.queues}, which is not read here")
@@ -67,7 +67,7 @@ def _queues(found: Survey, window: DumpWindow) -> Iterator[tuple[str, int]]:
 
 
 def _of_queue(found: Survey, topic: str, queue_id: int, window: DumpWindow) -> Iterator[QueueUnitRow]:
-    from rmqserver.store.checks.found_files import commit_log_of, data_end, files_of
+    from rmqserver.store.found.found_files import commit_log_of, data_end, files_of
     from rmqserver.store.options import UNIT_SIZE_BYTES
     from rmqserver.store.queues.consume_queue import UNIT
 
@@ -133,7 +133,7 @@ class DumpedIndex(Dump[IndexEntryRow], frozen=True):
 
 def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     """The entries. ``window`` counts the log offsets of messages. StorageError if it is unknown where entries are."""
-    from rmqserver.store.checks.found_files import commit_log_of
+    from rmqserver.store.found.found_files import commit_log_of
     from rmqserver.store.index.index_file import HEADER, IndexFile
 
     if not found.has_index_counts:

@@ -14,9 +14,9 @@ from rmqproto.message import properties as props
 from rmqproto.names import TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.found_files import FoundFiles
-    from rmqserver.store.checks.found_tables import FoundTable
-    from rmqserver.store.checks.survey import Survey
+    from rmqserver.store.found.found_files import FoundFiles
+    from rmqserver.store.found.found_tables import FoundTable
+    from rmqserver.store.found.survey import Survey
     from rmqserver.store.timers.log import Unit
 
 
@@ -45,7 +45,7 @@ class DumpedCheckpoints(Dump[CheckpointRow], frozen=True):
 
 def table_rows(found: Survey, window: DumpWindow) -> Iterator[StoredEntryRow]:
     """The entries of all tables, or of the named one, or of their copies. UsageError for an unknown name."""
-    from rmqserver.store.checks.found_tables import FoundTables
+    from rmqserver.store.found.found_tables import FoundTables
 
     tables = FoundTables(found.paths.config, found.disk)
     if window.table is not None:
@@ -143,8 +143,8 @@ class DumpedWheel(Dump[WheelSlotRow], frozen=True):
 
 def timer_rows(found: Survey, window: DumpWindow) -> Iterator[TimerUnitRow]:
     """The units. ``window`` counts timer log positions."""
-    from rmqserver.store.checks.found_files import commit_log_of, files_of
     from rmqserver.store.disk.segments import FileCache
+    from rmqserver.store.found.found_files import commit_log_of, files_of
     from rmqserver.store.timers.log import TimerLog
     from rmqserver.store.timers.timer_check import TimerCheckpoint
 

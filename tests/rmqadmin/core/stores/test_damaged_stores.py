@@ -16,7 +16,7 @@ from rmqadmin.core.stores.dumps.queue_dump import index_rows, queue_rows
 from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows, timer_rows, wheel_rows
 from rmqadmin.core.stores.inspected import inspected_files, inspected_groups, inspected_topics
 from rmqserver.store.checks.dry_run import BREAKS
-from rmqserver.store.checks.survey import Survey, survey
+from rmqserver.store.found.survey import Survey, survey
 from tests.rmqserver.store.checks.stores import Damaged, fill
 
 QUICK_COUNT, SLOW_COUNT = 25, 1500

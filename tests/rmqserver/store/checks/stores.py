@@ -10,11 +10,11 @@ from rmqproto.message import properties as props
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqserver.store.checks.finding import Severity, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
-from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.found.survey import survey
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import StoreOptions, TimerOptions, TimerPaths

@@ -9,10 +9,10 @@ import pytest
 from rmqproto.errors import StorageError
 from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.store.checks.finding import FindingKind, Severity, StoreFinding
-from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.whole_files import BACKUP
 from rmqserver.store.epochs import Epoch, EpochFile, EpochList
+from rmqserver.store.found.found_tables import FoundTables
 from rmqserver.store.sequences import sequence_table
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.store.checks.stores import Damaged, fill

@@ -13,14 +13,14 @@ from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
 from rmqserver.store.checks import log_walk
 from rmqserver.store.checks.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
-from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.index_check import IndexCheck
 from rmqserver.store.checks.log_walk import LogStretch, walk, walk_in_use
 from rmqserver.store.checks.queue_check import LEFT
 from rmqserver.store.checks.store_check import check_store
-from rmqserver.store.checks.survey import Queues, Writer, survey
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.found.found_files import commit_log_of
+from rmqserver.store.found.survey import Queues, Writer, survey
 from rmqserver.store.index.index_file import IndexFile, entries_of
 from rmqserver.store.index.live_file import LiveIndexFile
 from rmqserver.store.log.scan import FoundRecord, scan

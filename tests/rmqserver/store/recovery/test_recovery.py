@@ -14,9 +14,9 @@ from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
 from rmqserver.store.checks.finding import FindingKind
 from rmqserver.store.checks.store_check import check_store
-from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, OsDisk
+from rmqserver.store.found.survey import survey
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.recovery.recovery import FailedFlush
 from tests.crash.recording_disk import Loss, RecordingDisk

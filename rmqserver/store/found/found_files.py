@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile, stream_names
+from rmqserver.store.found.survey import Survey
 
 FILES_OPEN_MAX = 16
 _READ_BYTES = 1 << 20

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
-from rmqserver.store.checks.dry_run import listening
-from rmqserver.store.checks.found_tables import FoundTables
-from rmqserver.store.checks.survey import Survey
+from rmqserver.store.found.found_tables import FoundTables
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.message_store import MessageStore
+
+_LOGGER = "rmqserver.store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,29 @@ class Inventory:
                 first, end = ends.get((topic, queue_id), (0, 0))
                 found.append(FoundOffset(group, topic, queue_id, offset, end, max(0, end - max(offset, first))))
         return sorted(found, key=lambda one: (one.group, one.topic, one.queue_id))
+
+
+class _Listener(logging.Handler):
+    def __init__(self, said: list[str]):
+        super().__init__(logging.WARNING)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def listening(said: list[str]) -> Iterator[None]:
+    """Redirects the store's log messages to ``said``."""
+    logger, listener = logging.getLogger(_LOGGER), _Listener(said)
+    was_propagated = logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = was_propagated
 
 
 @contextlib.contextmanager

@@ -17,10 +17,10 @@ from rmqproto.names import (
     TRANSACTION_OP_TOPIC,
     revive_topic,
 )
-from rmqserver.store.checks.found_tables import FoundTables
-from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.found.found_tables import FoundTables
+from rmqserver.store.found.survey import Survey
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.timers.timer_check import log_state
