@@ -168,7 +168,8 @@ EXPLANATIONS: dict[int, Explanation] = {
     ),
     C.CONTROLLER_BROKER_METADATA_NOT_EXIST: _controller("The controller knows no broker of this name."),
     C.CONTROLLER_INVALID_CLEAN_BROKER_METADATA: Explanation(
-        "The controller does not forget these replicas.", "The remark says why: a living one is kept without -l."
+        "The controller does not forget these replicas.",
+        "The remark says why. Apache's controllers forget living ones with -l, rmqserver's never.",
     ),
     C.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED: _controller("The broker has not registered with the controller."),
     C.CONTROLLER_MASTER_STILL_EXIST: _controller("The master lives, so that no other one is elected."),

@@ -77,8 +77,7 @@ def _facts(page: Path, text: str) -> dict[str, set[object]]:
         "level, code blocks, items and cells": {
             (text.index(" "), lines.count("~~~"), len(re.findall(r"^ *(?:-|\d\.) ", text, re.MULTILINE)), *shape)
         },
-        "code words": {" ".join(word.split()) for word in _CODE.findall(text)}
-        | set(re.findall(r"^ {4}\S.*", text, re.MULTILINE)),
+        "code words": {" ".join(word.split()) for word in _CODE.findall(text)},
         "links": {_place(page, link) for link in _LINK.findall(words)},
         "numbers": set(re.findall(r"\d+(?:[.,]\d+)*", _LINK.sub("", words))),
     }

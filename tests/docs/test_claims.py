@@ -11,6 +11,7 @@ from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from tests.docs.links import CODE_BLOCK
 from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,13 @@ def test_every_command_of_a_page_is_one(page: Path) -> None:
         for words in re.findall(r"^`rmqadmin ([a-z][\w-]*(?: [a-z][\w-]*)?)", code):
             first, _, _ = words.partition(" ")
             assert find(words) or find(first) or (words == first and group_members(first)), words
+
+
+@of_each_page
+def test_every_command_of_a_page_stands_where_tests_look_for_it(page: Path) -> None:
+    """No test ran those of indented lines, which markdown shows as a block, too."""
+    outside = CODE_BLOCK.sub("", page.read_text())
+    assert re.findall(r"^(?: {4,}|\t)(?:rmqadmin|rmqserver|pip|python) .*", outside, re.MULTILINE) == []
 
 
 def command_lines(page: Path) -> list[str]:

@@ -53,10 +53,10 @@ QUICK_COUNT = 3
 
 @pytest.fixture(scope="module")
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for the whole page: its first program creates topics that others use."""
-    switched_on = ("recallMessageEnable", "enablePropertyFilter", "enableLmq", "enableMultiDispatch")
-    settings = servers.sets(**dict.fromkeys(switched_on, "true"))
-    with servers.standalone(tmp_path_factory.mktemp("page"), *settings) as running:
+    """One server for all pages: the first program creates topics that others use. It has the settings that a page
+    says, and no others."""
+    (settings,) = re.findall(r"^rmqserver standalone (--set .*)", PAGE, re.M)
+    with servers.standalone(tmp_path_factory.mktemp("page"), *settings.split()) as running:
         run(running, EXAMPLES["Topics"][0])
         yield running
 

@@ -23,7 +23,10 @@ from tests.support.servers import Server, until
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/users.md", "docs/tls.md", "docs/brokers.md"]
+PAGES = [
+    "README.md", "docs/testing.md", "docs/metrics.md", "docs/users.md", "docs/tls.md", "docs/brokers.md",
+    "docs/client-lite.md", "docs/grpc.md", "docs/grpc-clients.md",
+]  # fmt: skip
 OF_SEVERAL_SERVERS = "docs/replication.md"
 OF_A_CONTROLLER = "docs/controller.md"
 """The test of this page is ``tests/rmqadmin/pages/test_controller_page.py``."""

@@ -29,7 +29,7 @@ def read_routes(admin: AdminClient, _: ClusterMemory, topic: str) -> Found[Route
 
 
 def read_topic_settings(admin: AdminClient, _: ClusterMemory, topic: str) -> Found[TopicBrokerRow]:
-    """As the brokers of `describeTopic`."""
+    """As the brokers of `topic describe`."""
     return Found({row.broker_name: row for row in topic_broker_rows(admin, topic, admin.topic_route(topic))})
 
 
@@ -64,7 +64,7 @@ def read_groups_of_broker(admin: AdminClient, memory: ClusterMemory, broker_name
 
 
 def read_group_settings(admin: AdminClient, _: ClusterMemory, group: str) -> Found[GroupBrokerRow]:
-    """As the brokers of `describeGroup`."""
+    """As the brokers of `group describe`."""
     answers = Answers()
     rows = {row.broker_name: row for row in group_broker_rows(admin, group, answers)}
     return Found(rows, problems=[f"{addr}: {error}" for addr, error in answers.errors.items()])

@@ -18,9 +18,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def command_lines(page: str) -> list[str]:
-    """The lines of a page's shell blocks that contain an rmqadmin command. The page is given by its path."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
-    lines = [line for language, block in blocks if language in ("sh", "") for line in block.splitlines()]
+    """The lines of a page's shell blocks, also of those in a list, that contain an rmqadmin command. The page is given
+    by its path."""
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    lines = [line.strip() for language, block in blocks if language in ("sh", "") for line in block.splitlines()]
     return [line for line in lines if re.search(r"(^|\| )rmqadmin ", line)]
 
 

@@ -36,13 +36,14 @@ ELSEWHERE = {
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
     "docs/controller.md": "test_controller_page.py",
+    "docs/security.md": "tests/docs/test_security_page.py",
     "docs/commands.md": "shows helps and a schema: test_examples.py",
 }
 """Pages whose commands are not run here, and where they are run or why not."""
 
 PAGES = [
     "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/testing-faults.md", "docs/stores.md",
-    "docs/from-mqadmin.md",
+    "docs/from-mqadmin.md", "docs/grpc.md", "docs/grpc-clients.md",
     "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md", "docs/replication.md",
 ]  # fmt: skip
 ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]

@@ -1,6 +1,7 @@
 """The pytest plug-in as other projects use it, in inner runs of pytest. Each is a process of its own: a run in this
 process takes the modules that it imports out of ``sys.modules`` at its end, and later tests fail without them."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -87,6 +88,45 @@ def test_a_session_of_tests_shares_a_broker_and_nothing_else(pytester: pytest.Py
         """
     )
     pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=7)
+
+
+CODE_UNDER_TEST = """
+from contextlib import contextmanager
+from threading import Event
+
+from rmqclient import ConsumeFrom, Message, Producer, PushConsumer
+
+def place_order(namesrv, topic):
+    with Producer.blocking(namesrv, "shop") as producer:
+        producer.send(Message(topic, b"order 7", keys=["order-7"]))
+
+@contextmanager
+def billing(namesrv, topic, group):
+    came = Event()
+    with PushConsumer.blocking(
+        namesrv, group, {topic: "*"}, lambda message: came.set(), consume_from=ConsumeFrom.FIRST_OFFSET
+    ):
+        came.wait()
+        yield
+
+def plain_billing(namesrv):
+    with billing(namesrv, "orders", "billing"):
+        pass
+
+billing_that_is_killed = plain_billing
+
+def fill_a_day(namesrv):
+    place_order(namesrv, "orders")
+"""
+"""What the examples of the pages test."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "count"), [("README.md", 1), ("docs/testing.md", 3), ("docs/testing-faults.md", 1)])
+def test_the_examples_of_a_page(pytester: pytest.Pytester, page: str, count: int) -> None:
+    examples = re.findall(r"^```python\n(def .*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    pytester.makepyfile(CODE_UNDER_TEST + "\n".join(examples))
+    pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=count)
 
 
 def test_a_server_that_cannot_start_says_why(pytester: pytest.Pytester) -> None:
