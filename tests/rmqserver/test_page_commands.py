@@ -6,6 +6,8 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -78,12 +80,13 @@ def test_every_page_that_starts_a_server_is_tried() -> None:
 
 
 def test_three_machines_do_as_the_page_says(tmp_path: Path) -> None:
-    """Each machine is a loopback address, so the ports are those of the page. First the master is killed, and then a
-    disk is lost."""
+    """Each machine is a loopback address, so the ports are those of the page. First the master hands over, then it is
+    killed, and then a disk is lost."""
     net = f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}."
     (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "text") if "rmqserver broker" in each)
     lines = block.replace("\\\n", " ").replace("10.0.0.", net).splitlines()
     namesrv, controller, broker = (line.split()[1:] for line in lines if line.startswith("rmqserver"))
+    looks, hands_over = (line.split()[1:] for line in lines if line.startswith("rmqadmin"))
     name, queue = "broker-a", MessageQueue("Kept", "broker-a", 0)
     running: dict[str, Server] = {}
 
@@ -115,6 +118,10 @@ def test_three_machines_do_as_the_page_says(tmp_path: Path) -> None:
             start(number)
         until(are_in_sync)
         until(lambda: is_settled(admin, f"{net}1:9878"))
+        for words in (looks, hands_over):
+            subprocess.run([sys.executable, "-m", "rmqadmin", "--context", "none", *words], check=True)
+        assert known().master_broker_id == 2
+        until(are_in_sync)
         master = known().master_address or ""
         until(lambda: takes(master))
         assert admin.send_message(master, queue, Message("Kept", b"kept")).status is told

@@ -26,7 +26,6 @@ ELSEWHERE = {
     "docs/contexts.md": "commands/context/test_contexts.py",
     "docs/health.md": "test_health_page.py",
     "docs/dead-letters.md": "test_message_pages.py",
-    "docs/load.md": "minutes of load: commands/test_bench.py and test_examples.py run the like for a moment",
     "docs/messages.md": "test_message_pages.py",
     "docs/tls.md": "test_tls_options.py",
     "docs/sending.md": "test_message_pages.py",
@@ -46,6 +45,7 @@ PAGES = [
     "docs/from-mqadmin.md", "docs/grpc.md", "docs/grpc-clients.md",
     "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md", "docs/replication.md",
 ]  # fmt: skip
+LOAD = "docs/load.md"
 ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]
 
 
@@ -159,6 +159,17 @@ def test_the_commands_of_pages_with_two_brokers_and_another_cluster(
     run_lines(run, page, scene | elsewhere, monkeypatch)
 
 
+@pytest.mark.slow
+def test_the_commands_of_the_page_of_loads(
+    run: Rmqadmin, ours: Server, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each for a moment only."""
+    monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
+    moment = {f"bench {what}": f"bench {what} --duration 0.2 --warm-up 0" for what in ("send", "consume", "latency")}
+    run_lines(run, LOAD, {"--duration 10": "", "--duration 30": ""} | moment, monkeypatch)
+    assert "rmqadmin_bench" in admin.topic_list()
+
+
 def test_the_page_of_habits_names_every_command_with_an_o_of_its_own() -> None:
     page = (ROOT / "docs/from-mqadmin.md").read_text()
     said = re.findall(r"`(\w+)`", page.partition("It has one in")[2].partition(":")[0])
@@ -169,4 +180,4 @@ def test_the_page_of_habits_names_every_command_with_an_o_of_its_own() -> None:
 def test_every_page_with_commands_is_run_somewhere() -> None:
     pages = {"README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))}
     pages -= {page for page in pages if page.startswith("docs/cn/")}  # have the commands of the English pages
-    assert {page for page in pages if command_lines(page)} == {*PAGES, *ON_TWO_BROKERS, *ELSEWHERE}
+    assert {page for page in pages if command_lines(page)} == {*PAGES, LOAD, *ON_TWO_BROKERS, *ELSEWHERE}
