@@ -31,14 +31,16 @@ class Node(msgspec.Struct, frozen=True):
     computing_ms: float
     waiting_ms: float | None = None
 
-    def thread_count(self, consume_ms: float | None) -> int | None:
+    def consume_ms(self, told_ms: float | None) -> float | None:
+        """How long a thread is busy with a message. ``told_ms``: the members' consume time."""
+        if self.waiting_ms is not None:
+            return self.waiting_ms + self.computing_ms
+        return None if told_ms is None else max(told_ms, self.computing_ms)
+
+    def thread_count(self, told_ms: float | None) -> int | None:
         """How many threads keep its cores busy: cores x (waiting + computing) / computing."""
-        waiting_ms = self.waiting_ms
-        if waiting_ms is None and consume_ms is not None:
-            waiting_ms = max(0.0, consume_ms - self.computing_ms)
-        if waiting_ms is None:
-            return None
-        return max(1, round(self.cores * (waiting_ms + self.computing_ms) / self.computing_ms))
+        consume_ms = self.consume_ms(told_ms)
+        return None if consume_ms is None else max(1, round(self.cores * consume_ms / self.computing_ms))
 
 
 class PeakNeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,9 @@ def needs(standing: GroupStanding, peak_tps: float | None, node: Node | None) ->
     consume time say it; and of a ``node``, its cores and the computing time."""
     pace, tps, basis = mean_pace(standing), None, None
     consume_ms = None if pace is None else pace.consume_ms
+    node_thread_count = None
     if node is not None:
+        node_thread_count, consume_ms = node.thread_count(consume_ms), node.consume_ms(consume_ms)
         tps, basis = node.cores * 1000 / node.computing_ms, "cores / computing time"
     elif standing.lag_count and pace is not None and pace.consumed_tps:
         tps, basis = pace.consumed_tps, "what it does while messages wait"
@@ -104,7 +108,7 @@ def needs(standing: GroupStanding, peak_tps: float | None, node: Node | None) ->
         member_count=math.ceil(peak_tps / tps) if peak_tps is not None and tps else None,
         thread_count=math.ceil(peak_tps * consume_ms / 1000) if is_known and peak_tps and consume_ms else None,
         queue_count=standing.queue_count,
-        node_thread_count=None if node is None else node.thread_count(consume_ms),
+        node_thread_count=node_thread_count,
     )
 
 

@@ -151,7 +151,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     weakly_stored_count = _send(call, asked, queues, progress, path)
     if weakly_stored_count:
         call.notice(f"not yet on the disk or on a slave, but stored: {counted(weakly_stored_count, 'message')}")
-    totals = _totals(asked, checked, progress, round(time.monotonic() - began_s, 1))
+    totals = _totals(asked, checked, progress, round(time.monotonic() - began_s, 3))
     return ImportedMessages(progress.refused, totals)
 
 

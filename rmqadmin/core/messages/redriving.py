@@ -107,7 +107,7 @@ class Replayed(ResultOf[RangeRow], frozen=True):
             values |= {
                 "excluded": result.excluded, "skipped": result.skipped or None, "delivered": result.delivered_total,
                 "stored": result.stored, "found": result.found, "rejected": result.rejected,
-                "failures_file": result.failures_path, "seconds": round(result.seconds, 1),
+                "failures_file": result.failures_path, "seconds": round(result.seconds, 3),
             }  # fmt: skip
             if (audit := result.audit) is not None:
                 values |= {"audited": audit.found, "missing": audit.missing, "doubled": audit.doubled}

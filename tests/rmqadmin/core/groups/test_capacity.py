@@ -49,10 +49,11 @@ def test_what_others_do_not_tell() -> None:
         (standing(BUSY, Pace(150.0, 20.0, 10), lag_count=5), None, 10, 20, "what it does while messages wait"),
         (standing(BUSY, None), None, 2, 20, "10 threads / 20 ms"),
         (standing(BUSY), Node(2, 5), 3, 20, "cores / computing time"),
+        (standing(BUSY), Node(4, 2, 30), 1, 32, "cores / computing time"),
         (standing(None), None, None, None, None),
         (standing(Pace(0.0, None, None), lag_count=5), None, None, None, None),
     ],
-    ids=["behind", "not behind", "by its cores", "nobody tells", "stuck"],
+    ids=["behind", "not behind", "by its cores", "by its cores and what it waits for", "nobody tells", "stuck"],
 )
 def test_a_peak(
     found: GroupStanding, node: Node | None, members: int | None, threads: int | None, basis: str | None
