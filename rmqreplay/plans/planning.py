@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
 
 import msgspec
 
@@ -104,6 +105,8 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     ))  # fmt: skip
     topics = sorted(report.topics) if plan.target.kind != "file" else []
     if not (report.selected or report.excluded or report.skipped):
+        with suppress(OSError):  # it is not empty if there is another plan of this name
+            os.rmdir(directory)
         raise NothingSelectedError(f"nothing is selected: none of {counted(plan.offset_count, 'message')} fits")
     plan = msgspec.structs.replace(
         plan,
