@@ -216,8 +216,8 @@ def copy_acl(
 ) -> Changes:
     """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.
 
-    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
-    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 -s User:alice
+    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10921 --dry-run
+    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10921 -s User:alice
     """
     return copy_between(call, _ACL, from_broker, to_broker, subjects)
 

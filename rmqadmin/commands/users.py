@@ -274,8 +274,8 @@ def copy_user(
 ) -> Changes:
     """A user that the other broker already has gets the password, type and status of the first.
 
-    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
-    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 -u alice,bob
+    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10921 --dry-run
+    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10921 -u alice,bob
     """
     return copy_between(call, _USER, from_broker, to_broker, usernames)
 

@@ -123,6 +123,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
         until(lambda: TRACE_TOPIC in admin.topic_list())
         yield {
             "127.0.0.1:10911": addr,
+            "127.0.0.1:10921": addr,
             "127.0.0.1:9876": server.namesrv_addr,
             "127.0.0.1:9878": addr,
             "127.0.0.1:10811": addr,
