@@ -11,6 +11,7 @@ from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from spark_tools.source_options import READ_OPTIONS, STREAM_OPTIONS, WRITE_OPTIONS
 from tests.docs.links import CODE_BLOCK
 from tests.support.quick import in_one_test
 
@@ -71,7 +72,7 @@ def command_lines(page: Path) -> list[str]:
     """The command lines of ``rmqadmin`` that stand on lines of their own, each up to a comment, a pipe or another
     command. Quoted words are ``VALUE``."""
     joined = re.sub(r"\\\n\s*", "", page.read_text())
-    found = re.findall(r"^ *(?:\$ )?(rmqadmin .*)", joined, re.MULTILINE)
+    found = re.findall(r"^ *(?:\$ )?(?:/\S+/)?(rmqadmin .*)", joined, re.MULTILINE)
     return [re.split(r"[#|;&>]", re.sub(r"'[^']*'|\"[^\"]*\"", "VALUE", line))[0] for line in found]
 
 
@@ -105,6 +106,16 @@ def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) ->
     columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name.startswith("spark") else set()
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
     assert {word for word in words if find(word) is None} - {*keys(), *columns, *ALSO_NAMES} == set()
+
+
+@of_each_page
+def test_every_option_of_a_spark_chain_is_one_that_reads_or_writes(page: Path) -> None:
+    """``topic``, which only writes have, stood where a topic was read."""
+    for kind, chain in re.findall(
+        r"\.(read|write)(?:Stream)?\.format\(.rocketmq.\)((?:\s*\.\w+\([^()]*\))*)", page.read_text()
+    ):
+        given = set(re.findall(r"\.option\(\s*.(\w+)", chain))
+        assert given <= {*(READ_OPTIONS + STREAM_OPTIONS if kind == "read" else WRITE_OPTIONS)}, chain
 
 
 def test_every_metric_of_the_page_is_made_and_the_other_way_round() -> None:
