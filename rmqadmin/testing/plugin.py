@@ -27,7 +27,8 @@ def rocketmq_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPa
     from rmqadmin.testing.server_process import ServerProcess
 
     log_file = tmp_path_factory.mktemp("rocketmq") / "rmqserver.log"
-    with ServerProcess(pytestconfig.getini("rocketmq_args"), log_file) as server:
+    directory = None if pytestconfig.inipath is None else pytestconfig.inipath.parent
+    with ServerProcess(pytestconfig.getini("rocketmq_args"), log_file, directory) as server:
         yield server
 
 

@@ -28,13 +28,14 @@ _SMALL = (
 
 class ServerProcess:
     """A running server: started and ready when constructed, stopped on leaving ``with``. Its log goes to ``log_file``.
-    If a thread constructs it, it also ends with that thread, which the system regards as its parent.
+    Relative paths in ``args`` count from ``directory``, or from the current one. If a thread constructs it, it also ends
+    with that thread, which the system regards as its parent.
 
     RuntimeError with the end of the log if it does not start. Environment variables that would configure it differently
     (``RMQSERVER_...``) are not passed on.
     """
 
-    def __init__(self, args: Sequence[str], log_file: Path):
+    def __init__(self, args: Sequence[str], log_file: Path, directory: Path | None = None):
         self.log_file = log_file
         settings = [part for setting in _SMALL for part in ("--set", setting)]
         command = ["-m", "rmqserver", "standalone", "--namesrv-port", "0", "--port", "0"]
@@ -46,6 +47,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=directory,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is for the tests, which stop the server at their end
             )

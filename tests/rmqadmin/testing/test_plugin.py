@@ -137,6 +137,16 @@ def test_a_server_that_cannot_start_says_why(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*rmqserver did not start (exit status 2)*", "*--flush*never*"])
 
 
+def test_a_path_counts_from_the_file_of_settings(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that were started in a folder of their own did not find the seed."""
+    pytester.makeini("[pytest]\nrocketmq_args = --seed seed.yaml")
+    (pytester.path / "seed.yaml").write_text("topics: [Seeded]")
+    folder = pytester.mkdir("folder")
+    (folder / "test_seed.py").write_text('def test(rocketmq): assert "Seeded" in rocketmq.admin.topic_list()')
+    monkeypatch.chdir(folder)
+    pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=1)
+
+
 @pytest.mark.slow
 def test_each_worker_of_xdist_has_a_broker_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
