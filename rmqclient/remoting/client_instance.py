@@ -30,9 +30,18 @@ from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 
-# A library logs only if the application configures logging. This is here because every client that logs has an
-# instance. Commands of rmqadmin have none, and must not load logging.
-logging.getLogger("rmqclient").addHandler(logging.NullHandler())
+
+class _ErrorsHandler(logging.Handler):
+    """For applications that do not configure logging: they see errors, which are exceptions of their own functions, and
+    no warnings."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and not logging.getLogger().handlers:
+            logging.lastResort.handle(record)
+
+
+# It stands here because every client that logs has an instance. Commands of rmqadmin have none, and load no logging.
+logging.getLogger("rmqclient").addHandler(_ErrorsHandler(logging.ERROR))
 
 HEARTBEAT_INTERVAL_S = 30.0
 """Brokers forget a client after 120 s."""
