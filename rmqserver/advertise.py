@@ -82,4 +82,5 @@ def open_listener(host: str, port: int, backlog: int, *, what_for: str = "", hin
         return socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason, *_ = reason.partition(" (while ")  # the address is not told twice
         raise UsageError(f"cannot listen{what_for} on {host}:{port}: {reason}", hint=hint) from None

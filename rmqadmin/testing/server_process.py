@@ -28,8 +28,8 @@ _SMALL = (
 
 class ServerProcess:
     """A running server: started and ready when constructed, stopped on leaving ``with``. Its log goes to ``log_file``.
-    Relative paths in ``args`` count from ``directory``, or from the current one. If a thread constructs it, it also ends
-    with that thread, which the system regards as its parent.
+    Paths in ``args`` count from ``directory``, or from the current one. If a thread constructs it, it also ends with
+    that thread, which the system regards as its parent.
 
     RuntimeError with the end of the log if it does not start. Environment variables that would configure it differently
     (``RMQSERVER_...``) are not passed on.

@@ -131,7 +131,11 @@ class Loop:
 
     def open(self, host: str, port: int) -> socket.socket:
         """A listener for ``accept_at``, which the caller closes otherwise. UsageError as ``listen``."""
-        return open_listener(host, port, BACKLOG, hint="choose another --port or --listen, or port 0 for any free one")
+        hint = (
+            "choose another --port (for the nameserver of a standalone --namesrv-port) or --listen, or port 0 for any "
+            "free one"
+        )
+        return open_listener(host, port, BACKLOG, hint=hint)
 
     def accept_at(
         self,

@@ -1,6 +1,7 @@
 """``rmqserver`` from outside: what scripts that start it rely on."""
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -283,13 +284,16 @@ def test_what_is_advertised_is_registered(start_standalone: StartStandalone) -> 
     assert server.broker_addr == master_addr(server.namesrv_addr) == "127.0.0.77:1234"
 
 
-def test_a_taken_port_is_an_error_and_the_store_is_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["--port", "--namesrv-port"])
+def test_a_taken_port_is_an_error_and_the_store_is_not_touched(tmp_path: Path, flag: str) -> None:
+    """For the nameserver's port, too, the hint named ``--port``."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        status, text = fails("standalone", "--namesrv-port", "0", "--port", port, "--data", tmp_path / "store")
+        ports = {"--port": "0", "--namesrv-port": "0", flag: port}
+        status, text = fails("standalone", *itertools.chain(*ports.items()), "--data", tmp_path / "store")
         assert status == 2
-        assert f"cannot listen on 127.0.0.1:{port}" in text
-        assert "hint: " in text
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use\nhint: " in text
+        assert flag in text.partition("hint: ")[2]
     assert not (tmp_path / "store").exists()
 
 

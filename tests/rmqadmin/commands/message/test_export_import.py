@@ -64,7 +64,7 @@ def test_import_undoes_export(
 
 
 def test_an_import_without_refusals_shows_its_totals_alone(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
-    """Above them used to stand the headings of a table of refusals without a row, and the time was said to be 0.0 ms."""
+    """Above them stood the headings of a table of refusals without a row, and the time was said to be 0.0 ms."""
     ran = rmqadmin("msg", "import", lines_file(tmp_path / "a.jsonl", "one"), "--to", store.topic(), "--yes", status=0)
     assert "REASON" not in ran.out
     assert ran.out.startswith("File: "), ran.out
