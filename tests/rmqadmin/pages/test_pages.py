@@ -138,7 +138,10 @@ def test_the_commands_of_a_page_work_in_their_order(
         "--from 120 --to 130": "--from 0",
         "group lag billing": "group lag billing --sample 0",
     }
-    run_lines(run, page, scene | {"tail -f": "cat"} | smaller, monkeypatch)
+    said = run_lines(run, page, scene | {"tail -f": "cat"} | smaller, monkeypatch)
+    headings = [out.decode().partition("\n")[0].split() for out in said.values()]
+    for shown in re.findall(r"^```text\n([A-Z ]+)\n", (ROOT / page).read_text(), re.MULTILINE):
+        assert shown.split() in headings, f"{page} shows a table that has another heading now"
 
 
 @pytest.mark.parametrize("page", first_is_quick(ON_TWO_BROKERS))
