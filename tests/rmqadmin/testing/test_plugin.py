@@ -129,6 +129,21 @@ def test_the_examples_of_a_page(pytester: pytest.Pytester, page: str, count: int
     pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=count)
 
 
+@pytest.mark.slow
+def test_the_settings_of_the_page(pytester: pytest.Pytester) -> None:
+    page = (ROOT / "docs/testing.md").read_text()
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    pytester.makepyprojecttoml(settings)
+    pytester.makepyfile(
+        """
+        def test_what_is_set(rocketmq):
+            config = rocketmq.admin.broker_config(rocketmq.broker_addr)
+            assert (config["autoCreateTopicEnable"], config["maxMessageSize"]) == ("false", "1048576")
+        """
+    )
+    pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=1)
+
+
 def test_a_server_that_cannot_start_says_why(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nrocketmq_args = --flush never")
     pytester.makepyfile("def test_start(rocketmq): pass")
